@@ -1,0 +1,1 @@
+"""Facts in: everything here turns something observed into rows of the event table."""

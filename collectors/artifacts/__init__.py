@@ -1,0 +1,1 @@
+"""What others left behind: engine logs, allocator snapshots, dumps."""

@@ -1,0 +1,77 @@
+"""The SQL of oomctl: one question per file, its header saying what it returns.
+
+views/ holds derived views, evidence/ what triage asks, postmortem/ what people ask. Each file is plain DuckDB over the
+event table of `oomctl schema events --sql`, and takes its parameters by name ($incident_stream).
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Literal
+
+Folder = Literal["views", "evidence", "postmortem"]
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query file.
+
+    Attributes:
+        name: File name without its ending.
+        title: First line of its header.
+        params: Names of its parameters, in the header's order.
+        columns: (name, what it means) of each column that it returns.
+        sql: The whole text.
+    """
+
+    name: str
+    title: str
+    params: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...]
+    sql: str
+
+
+def parse(name: str, sql: str) -> Query:
+    """Read a query's header: `-- title`, then `-- params: a, b` and one `-- column: meaning` per column.
+
+    Raises:
+        ValueError: If the header lacks its title or a column's meaning.
+    """
+    lines = []
+    for line in sql.splitlines():
+        if not line.startswith("--"):
+            break
+        lines.append(line[2:].strip())
+    if not lines or not lines[0]:
+        raise ValueError(f"{name}: no title in its first line")
+    params: tuple[str, ...] = ()
+    columns = []
+    for line in lines[1:]:
+        if line.startswith("params:"):
+            params = tuple(word.strip() for word in line.removeprefix("params:").split(",") if word.strip())
+        elif line.startswith("column "):
+            column, _, meaning = line.removeprefix("column ").partition(": ")
+            if not meaning:
+                raise ValueError(f"{name}: column {column!r} has no meaning")
+            columns.append((column, meaning))
+    return Query(name, lines[0], params, tuple(columns), sql)
+
+
+@cache
+def load(folder: Folder, name: str) -> Query:
+    """One query by name.
+
+    Raises:
+        KeyError: If there is none of that name.
+    """
+    path = files(__package__) / folder / f"{name}.sql"
+    if not name.replace("_", "").isalnum() or not path.is_file():
+        raise KeyError(name)
+    return parse(name, path.read_text(encoding="utf-8"))
+
+
+@cache
+def names(folder: Folder) -> tuple[str, ...]:
+    """The names of all queries in a folder, sorted."""
+    found = (entry.name for entry in (files(__package__) / folder).iterdir())
+    return tuple(sorted(name.removesuffix(".sql") for name in found if name.endswith(".sql")))

@@ -1,0 +1,1 @@
+"""The vocabulary of oomctl: the event table, the verdict and the errors, each declared once."""
