@@ -7,7 +7,10 @@ event table of `oomctl schema events --sql`, and takes its parameters by name ($
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import duckdb
 
 Folder = Literal["views", "evidence", "postmortem"]
 
@@ -75,3 +78,9 @@ def names(folder: Folder) -> tuple[str, ...]:
     """The names of all queries in a folder, sorted."""
     found = (entry.name for entry in (files(__package__) / folder).iterdir())
     return tuple(sorted(name.removesuffix(".sql") for name in found if name.endswith(".sql")))
+
+
+def install(connection: "duckdb.DuckDBPyConnection") -> None:
+    """Create the derived views on a connection that holds the event table; those that exist already stay."""
+    for name in names("views"):
+        connection.execute(load("views", name).sql.replace("CREATE VIEW ", "CREATE VIEW IF NOT EXISTS ", 1))

@@ -28,5 +28,6 @@ def view_columns(kind: Kind) -> list[tuple[str, Field]]:
         so that `stack.line` becomes `stack_line`.
     """
     return [
-        (f"{kind.name}_{field.name}" if field.name in COMMON_NAMES else field.name, field) for field in kind.fields
+        (f"{kind.name}_{field.name}" if field.name in COMMON_NAMES else field.name, field)
+        for field in kind.fields
     ]

@@ -11,7 +11,9 @@ FAILURE_KINDS: tuple[Kind, ...] = (
         "reports are rows too (kv_blocks, not fatal).",
         (
             text("resource", "Of what.", *RESOURCES),
-            text("api", "Who reported it: torch, cuda, hip, cublas, nccl, cpu_allocator, kernel, engine, ..."),
+            text(
+                "api", "Who reported it: torch, cuda, hip, cublas, nccl, cpu_allocator, kernel, engine, ..."
+            ),
             text("error_type", "Exception type, or the event (retraction, preemption, oom_kill, sigkill)."),
             text("message", "As printed, redacted."),
             integer("requested_bytes", "Asked for."),
@@ -22,7 +24,10 @@ FAILURE_KINDS: tuple[Kind, ...] = (
             integer("allocated_bytes", "Allocated by the framework, as printed."),
             integer("reserved_bytes", "Reserved in total, in the forms that print it (PyTorch before 2.1)."),
             integer("reserved_unallocated_bytes", "Reserved but unallocated, as printed."),
-            integer("private_pool_bytes", "Printed as allocated in private pools; really free blocks cached there."),
+            integer(
+                "private_pool_bytes",
+                "Printed as allocated in private pools; really free blocks cached there.",
+            ),
             integer("limit_bytes", "A limit below the capacity (memory fraction)."),
             integer("resolution_bytes", "Print resolution of the least exact of requested and free."),
             integer("requested_tokens", "KV tokens asked for."),
@@ -52,7 +57,10 @@ FAILURE_KINDS: tuple[Kind, ...] = (
         "fault",
         "A device, driver or engine fault that is not about memory, or may hide a lack of it.",
         (
-            text("code", "xid, ecc, illegal_access, nvml_assert, nccl_timeout, worker_died, engine_dead, exception."),
+            text(
+                "code",
+                "xid, ecc, illegal_access, nvml_assert, nccl_timeout, worker_died, engine_dead, exception.",
+            ),
             text("detail", "As printed, redacted."),
             flag("fatal", "Whether the engine died of it."),
             text("stack_id", "The traceback, in kind stack."),

@@ -52,7 +52,9 @@ def load_rows(connection: "duckdb.DuckDBPyConnection", rows: Iterable[Row]) -> i
                 file.write(b"\n")
                 count += 1
         if count:
-            spec = ", ".join(f"'{name}': '{kind}'" for name, kind in (ddl.columns() | {"ts": "BIGINT"}).items())
+            spec = ", ".join(
+                f"'{name}': '{kind}'" for name, kind in (ddl.columns() | {"ts": "BIGINT"}).items()
+            )
             connection.execute(
                 f"INSERT INTO {ddl.TABLE} BY NAME SELECT * REPLACE (make_timestamp(ts) AS ts) "
                 f"FROM read_json(?, format = 'newline_delimited', columns = {{{spec}}}, "
@@ -78,7 +80,9 @@ def write_parquet(
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
         raise OomctlError(
-            f"cannot write ({path}): {error.strerror}", "choose a folder that you may write to", ExitCode.ENVIRONMENT
+            f"cannot write ({path}): {error.strerror}",
+            "choose a folder that you may write to",
+            ExitCode.ENVIRONMENT,
         ) from error
     os.close(descriptor)
     scratch = Path(name)
@@ -128,13 +132,16 @@ def load_parquet(connection: "duckdb.DuckDBPyConnection", path: Path) -> int:
     except duckdb.Error as error:
         reason = str(error).splitlines()[0][:200]
         raise OomctlError(
-            f"cannot read as Parquet ({path}): {reason}", "the file is damaged or is not Parquet: import it again"
+            f"cannot read as Parquet ({path}): {reason}",
+            "the file is damaged or is not Parquet: import it again",
         ) from error
 
 
 def _check_version(version: str | None, path: Path) -> None:
     if version is None:
-        raise OomctlError(f"Parquet, but not written by oomctl ({path})", "give a file that `oomctl import` wrote")
+        raise OomctlError(
+            f"Parquet, but not written by oomctl ({path})", "give a file that `oomctl import` wrote"
+        )
     if not version.isdigit() or int(version) > SCHEMA_VERSION:
         raise OomctlError(
             f"schema version {version[:20]} is newer than this oomctl reads, {SCHEMA_VERSION} ({path})",

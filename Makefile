@@ -1,0 +1,86 @@
+# The two that a newcomer needs: `make demo` and `make test`. Both set up .venv by themselves.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON := $(BIN)/python
+STAMP := $(VENV)/.installed
+# Tried in this order; the first that runs and is 3.11 or newer is taken.
+CANDIDATES := $(if $(OOMCTL_PYTHON),$(OOMCTL_PYTHON),python3 python3.11 python3.12 python3.13 python3.14 python)
+# -qq: pip's errors are shown, its warnings (an unreachable extra index, a newer pip) are not.
+PIP_INSTALL := $(PYTHON) -m pip install -qq --disable-pip-version-check
+# One file's tests stay in one process: they share fixtures such as a built wheel.
+PARALLEL := -n auto --dist loadfile
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help venv demo test test-fast check format format-check lint types imports sql bench accuracy clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(STAMP) ## triage the example incident and print the verdict
+	@$(PYTHON) -m oomctl triage examples/vllm-graph-capture.log
+
+test: $(STAMP) ## all tests that need no engine (minutes)
+	@$(PYTHON) -m pytest $(PARALLEL) $(PYTEST_ARGS)
+
+test-fast: $(STAMP) ## the tests not marked slow (seconds)
+	@$(PYTHON) -m pytest -m "not slow" $(PYTEST_ARGS)
+
+check: format-check lint types imports sql test ## everything a change must pass
+
+format: $(STAMP) ## rewrite the code as the formatter wants it
+	@$(BIN)/ruff check --fix --select I .
+	@$(BIN)/ruff format .
+
+format-check: $(STAMP)
+	@$(BIN)/ruff format --check .
+
+lint: $(STAMP)
+	@$(BIN)/ruff check .
+
+types: $(STAMP)
+	@$(PYTHON) -m mypy
+
+imports: $(STAMP)
+	@$(PYTHON) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
+
+sql: $(STAMP)
+	@$(PYTHON) -m tests.sql_headers
+
+bench: $(STAMP) ## CPU costs as ratios, against their limits
+	@$(PYTHON) -m benchmarks
+
+accuracy: $(STAMP) ## how often a stated confidence is right
+	@$(PYTHON) -m benchmarks.accuracy
+
+venv: $(STAMP) ## make .venv and install into it; every other target does so by itself
+
+# A stamp, so that a second call costs nothing; a changed pyproject.toml or setup.py installs again.
+$(STAMP): pyproject.toml setup.py | $(PYTHON)
+	@echo "oomctl: installing into $(VENV) (once)" >&2
+	@$(PIP_INSTALL) -e ".[dev]"
+	@touch $@
+
+# A dangling link to a Python that has gone counts as missing, and the folder is made anew.
+$(PYTHON):
+	@for candidate in $(CANDIDATES); do \
+	    if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+	        found="$$candidate"; break; \
+	    fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	    echo "oomctl: error: no Python 3.11 or newer (tried: $(CANDIDATES))" >&2; \
+	    echo "hint: install one, or name it: make OOMCTL_PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; \
+	    exit 1; \
+	fi; \
+	if ! "$$found" -m venv --clear $(VENV); then \
+	    rm -rf $(VENV); \
+	    echo "oomctl: error: $$found cannot make a virtual environment" >&2; \
+	    echo "hint: on Debian and Ubuntu: apt-get install python3-venv" >&2; \
+	    exit 1; \
+	fi
+
+clean: ## remove caches and build output; .venv stays
+	@rm -rf build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +

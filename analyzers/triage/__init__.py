@@ -1,0 +1,36 @@
+"""Triage: from the event table to incidents, each with its verdict and the rows that prove it."""
+
+from typing import TYPE_CHECKING
+
+from oomctl import queries
+from oomctl.analyzers.triage import texts
+from oomctl.analyzers.triage.case import Case
+from oomctl.analyzers.triage.groups import incidents
+from oomctl.analyzers.triage.verdict import incident
+from oomctl.schemas.verdict import Incident
+
+if TYPE_CHECKING:
+    import duckdb
+
+MAX_INCIDENTS = 200
+"""Beyond these a crash loop repeats itself; --last looks at its end."""
+
+
+def triage(connection: "duckdb.DuckDBPyConnection", last: bool = False) -> list[Incident]:
+    """Every incident in the event table, fatal ones first, then in their order.
+
+    Args:
+        connection: With the event table.
+        last: Only incidents of each worker's newest incarnation that has one.
+    """
+    queries.install(connection)
+    groups = incidents(connection)
+    if last:
+        newest = {members[0]["worker"]: members[0]["incarnation"] for members in groups}
+        groups = [members for members in groups if newest[members[0]["worker"]] == members[0]["incarnation"]]
+    found = [incident(Case(connection, members[0], members)) for members in groups[:MAX_INCIDENTS]]
+    ordered = sorted(found, key=lambda item: item.survived is True)
+    return texts.fill(connection, ordered)
+
+
+__all__ = ["triage"]

@@ -1,0 +1,156 @@
+"""Everything that is asked about one failure: its figures, its frames, what stood before and after it."""
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from oomctl.analyzers.triage.evidence import EvidenceRow, ask
+
+if TYPE_CHECKING:
+    import duckdb
+
+PRECEDENCE = ("recovery", "warm_up", "load_time", "serving")
+"""Of phases that frames tell: a wake-up loads, a warm-up executes the model, so the innermost frame alone misleads."""
+
+_STARTING = ("spawned", "loading", "weights_loaded", "profiling", "kv_allocated", "compiling", "capturing")
+_FIGURES = (
+    "requested_bytes", "total_bytes", "free_bytes", "own_process_bytes", "others_bytes", "allocated_true_bytes",
+    "cached_free_bytes", "private_free_bytes", "framework_bytes", "non_framework_bytes", "limit_bytes", "ceiling_bytes",
+    "short_bytes", "requested_tokens", "available_tokens", "resolution_bytes",
+)  # fmt: skip
+
+
+class Case:
+    """A root failure, with the failures that followed from it.
+
+    Attributes:
+        root: Row of failures.sql, or of kv_pressure.sql.
+        members: The root and what followed, in order.
+    """
+
+    def __init__(self, connection: "duckdb.DuckDBPyConnection", root: EvidenceRow, members: list[EvidenceRow]) -> None:
+        self._connection = connection
+        self._asked: dict[str, list[EvidenceRow]] = {}
+        self.root = root
+        self.members = members
+
+    def ask(self, name: str, **params: Any) -> list[EvidenceRow]:
+        """The rows of an evidence query about the root, asked once."""
+        key = f"{name} {sorted(params.items())}"
+        if key not in self._asked:
+            self._asked[key] = ask(self._connection, name, {**self.root, **params})
+        return self._asked[key]
+
+    @cached_property
+    def figures(self) -> EvidenceRow:
+        """The root's figures; where its message was cut off, those of a later copy of the same kind fill in."""
+        figures: EvidenceRow = dict.fromkeys(_FIGURES)
+        for member in self.members:
+            if member["what"] != "oom" or member["resource"] != self.root.get("resource"):
+                continue
+            rows = self.ask("figures", stream=member["stream"], seq=member["seq"])
+            own = rows[0] if rows else {}
+            if figures["requested_bytes"] is not None and own.get("requested_bytes") not in (
+                None,
+                figures["requested_bytes"],
+            ):
+                continue
+            for name in _FIGURES:
+                if figures[name] is None:
+                    figures[name] = own.get(name)
+        return figures
+
+    @cached_property
+    def gate(self) -> EvidenceRow | None:
+        """The root's figures where it is a refusal."""
+        rows = self.ask("gate") if self.root["what"] == "refusal" else []
+        return rows[0] if rows else None
+
+    @cached_property
+    def frames(self) -> list[EvidenceRow]:
+        """Frames that tell a phase, of the root's traceback; of a later one's where the root's says nothing beyond serving."""
+        weak: list[EvidenceRow] = []
+        own = [member for member in self.members if member.get("rank_name") == self.root.get("rank_name")]
+        others = [member for member in self.members if member.get("rank_name") != self.root.get("rank_name")]
+        for member in (own + others)[:8]:
+            if member.get("stack_id") is None:
+                continue
+            frames = self.ask("frames", stream=member["stream"], stack_id=member["stack_id"])
+            if any(frame["phase"] != "serving" for frame in frames):
+                return frames
+            weak = weak or frames
+        return weak
+
+    @cached_property
+    def frame_phase(self) -> str | None:
+        """The phase that the frames tell, by PRECEDENCE."""
+        told = {frame["phase"] for frame in self.frames}
+        return next((phase for phase in PRECEDENCE if phase in told), None)
+
+    def frames_of(self, phase: str, *parts: str) -> list[EvidenceRow]:
+        """Frames that tell a phase, innermost first, one per line; only of some parts where they are named."""
+        seen: set[int] = set()
+        chosen = []
+        for frame in self.frames:
+            if frame["phase"] == phase and (not parts or frame["part"] in parts) and frame["seq"] not in seen:
+                seen.add(frame["seq"])
+                chosen.append(frame)
+        return chosen
+
+    @cached_property
+    def stage_rows(self) -> list[EvidenceRow]:
+        """The row of phases.sql that tells in which stage of its life the worker was, as a list of at most one."""
+        rows = self.ask("phases")
+        for row in rows:
+            if row["phase"] in ("ready", "serving"):
+                return [row]
+            if row["phase"] in ("sleeping", "waking", "reloading"):
+                return [row]
+            if row["phase"] in _STARTING:
+                # A rank may print a start-up line late; what any rank reached last counts.
+                return [row]
+        return []
+
+    @cached_property
+    def stage(self) -> str | None:
+        """loading, warm_up, serving, waking, ... before the failure; None where nothing was printed."""
+        phase = self.stage_rows[0]["phase"] if self.stage_rows else None
+        if phase in ("ready", "serving") or (phase is None and self.ask("kv_usage")):
+            return "serving"
+        if phase in ("weights_loaded", "profiling", "kv_allocated", "compiling", "capturing"):
+            served = any(row["running_requests"] for row in self.ask("kv_usage")[:3])
+            return "serving" if served else "warm_up"
+        return phase
+
+    @cached_property
+    def arguments(self) -> dict[str, EvidenceRow]:
+        """Arguments as found, by their spelling."""
+        return {row["key"]: row for row in self.ask("arguments") if row["section"] in ("argument", "parallelism", "model")}
+
+    def argument(self, *keys: str) -> EvidenceRow | None:
+        """The first of these arguments that was found."""
+        return next((self.arguments[key] for key in keys if key in self.arguments), None)
+
+    def number(self, *keys: str) -> float | None:
+        """The first of these arguments as a number."""
+        row = self.argument(*keys)
+        try:
+            return float(row["value"]) if row is not None else None
+        except ValueError:
+            return None
+
+    @cached_property
+    def engine(self) -> tuple[str | None, str | None]:
+        """(engine, version) as the worker announced itself."""
+        found = {row["key"]: row["value"] for row in self.ask("arguments") if row["section"] == "engine"}
+        return found.get("name"), found.get("version")
+
+    @cached_property
+    def total_bytes(self) -> int | None:
+        """The device's capacity, from the message, the gate, or an earlier report."""
+        known = self.figures["total_bytes"] or (self.gate or {}).get("total_bytes")
+        return known or next((row["total_bytes"] for row in self.ask("device") if row["total_bytes"]), None)
+
+    def share(self, amount: int | None) -> float | None:
+        """An amount as a share of the device, the only way in which thresholds are put."""
+        total = self.total_bytes
+        return None if amount is None or not total else amount / total

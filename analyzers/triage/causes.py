@@ -1,0 +1,91 @@
+"""The chain of causes: what to mend first, then what made it possible."""
+
+from oomctl.analyzers.triage import foreign as others_held
+from oomctl.analyzers.triage.assess import Assessment
+from oomctl.analyzers.triage.case import Case
+from oomctl.analyzers.triage.evidence import cite
+from oomctl.analyzers.triage.foreign import Foreign
+from oomctl.analyzers.triage.logits import explain as explain_logits
+from oomctl.analyzers.triage.words import percent, size
+from oomctl.schemas.verdict import Cause
+
+NON_FRAMEWORK_SHARE = 0.05
+"""Of the device: contexts, libraries and collectives normally take 0.2 to 1.5 GiB of 80."""
+HIGH_UTILIZATION = 0.95
+"""gpu_memory_utilization from which the budget leaves little for what is not in the profile."""
+
+
+def chain(case: Case, chosen: Assessment | None, others: Foreign) -> list[Cause]:
+    """The causes of an incident, in the order in which to mend them."""
+    causes = list(chosen.causes) if chosen is not None else _unclassified(case, others)
+    causes = [explain_logits(case, cause) for cause in causes]
+    foreign = others_held.cause(case, others)
+    if foreign is not None and not any(cause.cause == "earlier_incarnation" for cause in causes):
+        if others_held.dominates(case, others):
+            causes.insert(0, foreign)
+        else:
+            causes.append(foreign)
+    if case.root["what"] == "oom" and case.root["resource"] == "device":
+        causes += _device(case)
+    masked = [row for row in case.members if row.get("api") == "nvml_assert"]
+    if masked:
+        detail = "the out-of-memory message itself was lost: NVML did not answer the allocator (MIG, containers, Tegra)"
+        causes.append(Cause(cause="masked_by_nvml_assert", detail=detail, cites=cite(masked[:1])))
+    return causes
+
+
+def _unclassified(case: Case, others: Foreign) -> list[Cause]:
+    """Causes that need no class: a gate says what it wanted, a kill who did it."""
+    root = case.root
+    if root["what"] == "refusal" and case.gate is not None:
+        return _of_gate(case, others)
+    if root["what"] == "oom" and root["resource"] == "host":
+        if root["name"] == "oom_kill":
+            held = case.figures["own_process_bytes"]
+            detail = (
+                f"the process held {size(held)} of host memory" if held else "the kernel or the container's limit ended it"
+            )
+            return [Cause(cause="host_limit", bytes=held, detail=detail, cites=cite([root]))]
+        asked = case.figures["requested_bytes"]
+        return [
+            Cause(cause="host_allocation", bytes=asked, detail="an allocation in host memory failed", cites=cite([root]))
+        ]
+    return []
+
+
+def _of_gate(case: Case, others: Foreign) -> list[Cause]:
+    gate = case.gate
+    assert gate is not None
+    if others.bytes is not None and gate["gate"] in ("start_memory", "kv_blocks", "memory_profiling"):
+        return []
+    if gate["gate"] == "kv_fits_request":
+        short = None
+        if gate["needed_bytes"] is not None and gate["available_bytes"] is not None:
+            short = gate["needed_bytes"] - gate["available_bytes"]
+        detail = "one request of the maximum length needs more KV cache than the whole pool"
+        return [
+            Cause(cause="oversized_request", bytes=short, tokens=gate["needed_tokens"], detail=detail, cites=cite([gate]))
+        ]
+    detail = "weights and activations leave nothing of the budget for the KV pool"
+    if gate["gate"] == "start_memory":
+        detail = "the budget asks for more than is free on an otherwise empty device"
+    needed = gate["needed_bytes"]
+    return [Cause(cause="over_committed_budget", bytes=needed, detail=detail, cites=cite([gate]))]
+
+
+def _device(case: Case) -> list[Cause]:
+    found = []
+    outside = case.figures["non_framework_bytes"]
+    if outside is not None and (case.share(outside) or 0) >= NON_FRAMEWORK_SHARE:
+        detail = (
+            f"{size(outside)} of this process is outside the framework's allocator: contexts, collectives, graphs, kernels"
+        )
+        found.append(Cause(cause="non_torch_growth", bytes=outside, detail=detail, cites=cite([case.root])))
+    utilization = case.argument("gpu_memory_utilization")
+    value = case.number("gpu_memory_utilization")
+    if utilization is not None and value is not None and value >= HIGH_UTILIZATION:
+        kept = case.total_bytes
+        headroom = None if kept is None else round(kept * (1 - value))
+        detail = f"gpu_memory_utilization {percent(value)} leaves {size(headroom)} for what the profile did not see"
+        found.append(Cause(cause="over_committed_budget", bytes=headroom, detail=detail, cites=cite([utilization])))
+    return found

@@ -1,0 +1,70 @@
+"""OOM004 decode_growth: all sequences grow and the free KV blocks run out, as stalls, preemptions, retractions or an error."""
+
+from oomctl.analyzers.triage.assess import Assessment, frame_words
+from oomctl.analyzers.triage.case import Case
+from oomctl.analyzers.triage.evidence import EvidenceRow, cite
+from oomctl.analyzers.triage.words import percent
+from oomctl.schemas.verdict import Cause
+
+FULL = 0.95
+
+
+def assess(case: Case) -> Assessment:
+    """Evidence for and against a KV pool that growth has exhausted."""
+    result = Assessment("decode_growth")
+    if case.root["resource"] != "kv_blocks" or case.root["what"] == "refusal":
+        return result
+    given_back = [row for row in case.members if row["name"] in ("retraction", "preemption") and row["what"] == "oom"]
+    pressure = [row for row in case.members if row["what"] == "pressure"]
+    failed = [row for row in case.members if row["what"] == "oom" and not row["soft"]]
+    decode = [row for row in failed if row["name"] == "decode_out_of_memory"]
+    if decode:
+        result.add("the KV allocator failed in a decode step", 0.8, decode[:1])
+    elif failed and failed[0]["name"] != "prefill_out_of_memory":
+        result.add("the KV allocator had nothing left for running requests", 0.75, failed[:1])
+    frames = case.frames_of("serving", "decode")
+    if frames:
+        result.add(f"the blocks were asked for by running requests: {frame_words(frames)}", 0.6, frames[:2])
+    if given_back:
+        result.add(
+            f"{len(given_back)} times requests were sent back to the queue for want of KV blocks", 0.85, given_back[:3]
+        )
+    if pressure:
+        _pressure(result, pressure)
+    usage = case.ask("kv_usage")
+    if usage and usage[0]["usage_ratio"] >= FULL:
+        rising = [row for row in usage[:8] if row["usage_ratio"] is not None]
+        words = f"the pool was {percent(usage[0]['usage_ratio'])} full"
+        grew = len(rising) > 1 and rising[0]["usage_ratio"] > rising[-1]["usage_ratio"]
+        result.add(
+            words + (f", up from {percent(rising[-1]['usage_ratio'])}" if grew else ""), 0.4, [rising[0], rising[-1]]
+        )
+    if case.root["name"] == "prefill_out_of_memory":
+        result.object("the allocator failed while admitting prompts, not while decoding", 0.8, [case.root])
+    if result.evidence:
+        result.causes.append(_cause(case, given_back, pressure))
+    return result
+
+
+def _pressure(result: Assessment, pressure: list[EvidenceRow]) -> None:
+    """Reports in which running requests went back to the queue. One may be chance; several are not."""
+    first = pressure[0]
+    says = (
+        f"with the pool {percent(max(row['usage_ratio'] for row in pressure))} full, running requests fell from "
+        f"{first['running_before']} to {first['running_requests']} while the queue grew from {first['waiting_before']} to "
+        f"{first['waiting_requests']}"
+    )
+    result.add(says, 0.6, pressure[:1])
+    if len(pressure) > 1:
+        result.add(f"the same in {len(pressure) - 1} later reports", min(0.3 + 0.1 * len(pressure), 0.7), pressure[1:4])
+
+
+def _cause(case: Case, given_back: list[EvidenceRow], pressure: list[EvidenceRow]) -> Cause:
+    tokens = case.figures["requested_tokens"]
+    if given_back or pressure:
+        shown = (given_back or pressure)[:1]
+        detail = "blocks that running requests need are taken from others, which are computed again later"
+        return Cause(cause="preemption_storm", tokens=tokens, detail=detail, cites=cite(shown))
+    return Cause(
+        cause="kv_pool_exhausted", tokens=tokens, detail="running requests outgrew the pool", cites=cite([case.root])
+    )

@@ -1,0 +1,87 @@
+"""From failures to incidents: the first failure is the root, what follows without progress in between is its cascade."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from oomctl.analyzers.triage.evidence import EvidenceRow, ask
+
+if TYPE_CHECKING:
+    import duckdb
+
+MAX_MEMBERS = 256
+
+
+def incidents(connection: "duckdb.DuckDBPyConnection") -> list[list[EvidenceRow]]:
+    """The members of each incident, the root first, in the order of their roots.
+
+    What the engine itself survived (retractions, preemptions, fallbacks) is one incident per worker, incarnation and kind,
+    however much work was done in between; pressure that is only seen in the usage reports joins it.
+    """
+    failures = ask(connection, "failures")
+    hard = [row for row in failures if not row["soft"]]
+    soft = [row for row in failures if row["soft"]]
+    groups: dict[tuple[object, ...], list[EvidenceRow]] = {}
+    for row in hard:
+        key = (row["stream"], row["worker"], row["incarnation"], row["episode"])
+        groups.setdefault(key, []).append(row)
+    for row in soft:
+        _join_soft(groups, row)
+    for row in ask(connection, "kv_pressure"):
+        _join_pressure(groups, row)
+    found = [_rooted(members) for members in groups.values()]
+    return sorted(found, key=lambda members: (members[0]["stream"], members[0]["seq"]))
+
+
+def _join_soft(groups: dict[tuple[object, ...], list[EvidenceRow]], row: EvidenceRow) -> None:
+    fatal = _exhausted_later(groups, row)
+    if fatal is not None:
+        fatal.append(row)
+        return
+    groups.setdefault((row["stream"], row["worker"], row["incarnation"], "soft", row["resource"]), []).append(row)
+
+
+def _join_pressure(groups: dict[tuple[object, ...], list[EvidenceRow]], row: EvidenceRow) -> None:
+    """A usage report under pressure: evidence of the shortage that an error told, or an incident of its own."""
+    member = {
+        **row, "what": "pressure", "resource": "kv_blocks", "api": "engine", "name": "preemption", "message": None,
+        "fatal": False, "stack_id": None, "soft": True, "device_id": None,
+    }  # fmt: skip
+    fatal = _exhausted_later(groups, row)
+    if fatal is not None:
+        fatal.append(member)
+        return
+    key = (row["stream"], row["worker"], row["incarnation"], "soft", "kv_blocks")
+    groups.setdefault(key, []).append(member)
+
+
+def _exhausted_later(groups: dict[tuple[object, ...], list[EvidenceRow]], row: EvidenceRow) -> list[EvidenceRow] | None:
+    """The incident in which the same worker later failed for want of KV blocks, if there is one."""
+    for members in groups.values():
+        root = members[0]
+        same = all(root[name] == row[name] for name in ("stream", "worker", "incarnation"))
+        if (
+            same
+            and not root["soft"]
+            and root["what"] == "oom"
+            and root["resource"] == "kv_blocks"
+            and root["seq"] > row["seq"]
+        ):
+            return members
+    return None
+
+
+def _rooted(members: Iterable[EvidenceRow]) -> list[EvidenceRow]:
+    """Members with the root first: the first failure; an error before the pressure that led to it.
+
+    A kill may be noticed by the supervisor before the kernel's word is read; the kernel's word is then the root. A refusal
+    or an out-of-memory is the root even if a fault that cannot be read as memory stands before it.
+    """
+    ordered = sorted(members, key=lambda row: row["seq"])
+    hard = [row for row in ordered if not row["soft"]] or ordered
+    root = hard[0]
+    if root["what"] == "killed":
+        root = next((row for row in hard if row["what"] == "oom" and row["name"] == "oom_kill"), root)
+    elif root["what"] == "fault":
+        root = next((row for row in hard if row["what"] in ("oom", "refusal")), root)
+    rest = [row for row in ordered if row is not root]
+    return [root, *rest[:MAX_MEMBERS]]

@@ -1,0 +1,52 @@
+"""OOM001 load_time: weights, layout conversion and staging copies overlap while loading."""
+
+from oomctl.analyzers.triage.assess import Assessment, frame_words
+from oomctl.analyzers.triage.case import Case
+from oomctl.analyzers.triage.evidence import cite
+from oomctl.analyzers.triage.words import size
+from oomctl.schemas.verdict import Cause
+
+_CAUSES = {
+    "staging": ("staging_copy", "a layer's weights exist twice while they are converted or quantised"),
+    "reservation": ("allocator_reservation", "the loader reserves the whole model in one piece before it reads it"),
+    "load": ("weights_exceed_device", "the weights of this rank do not fit"),
+    "create": ("weights_exceed_device", "the weights of this rank do not fit"),
+    "move": ("weights_exceed_device", "the model is moved to the device as a whole"),
+}
+
+
+def assess(case: Case) -> Assessment:
+    """Evidence for and against a failure while loading."""
+    result = Assessment("load_time")
+    frames = case.frames_of("load_time")
+    if frames and case.frame_phase == "load_time":
+        result.add(
+            f"the allocation was made while loading: {frame_words(frames)}", max(f["weight"] for f in frames), frames[:3]
+        )
+        parts = {frame["part"] for frame in frames}
+        part = next(part for part in ("staging", "reservation", "load", "create", "move") if part in parts)
+        name, detail = _CAUSES[part]
+        shown = case.frames_of("load_time", part)[:1]
+        result.causes.append(Cause(cause=name, bytes=case.figures["requested_bytes"], detail=detail, cites=cite(shown)))
+    said = [row for row in case.members if "Failed to load model" in (row.get("message") or "")]
+    if said:
+        result.add("the engine says that it failed to load the model", 0.7, said[:1])
+    if case.stage == "loading" and case.frame_phase in (None, "load_time", "serving"):
+        result.add("the worker had begun to load and had not finished", 0.45, case.stage_rows)
+        if not result.causes and case.root["what"] == "oom":
+            result.causes.append(
+                Cause(cause="weights_exceed_device", bytes=case.figures["requested_bytes"], detail=_CAUSES["load"][1])
+            )
+    if case.root["resource"] == "kv_blocks":
+        result.object("the KV pool ran out, which does not exist while loading", 0.95, [case.root])
+    if case.stage in ("serving", "warm_up") and case.frame_phase not in ("load_time",):
+        result.object("the weights had been loaded before", 0.6, case.stage_rows)
+    if not result.causes and result.evidence:
+        result.causes.append(
+            Cause(
+                cause="weights_exceed_device",
+                bytes=case.figures["requested_bytes"],
+                detail=f"short by {size(case.figures['short_bytes'])}",
+            )
+        )
+    return result

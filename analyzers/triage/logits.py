@@ -1,0 +1,61 @@
+"""A failed size that equals sequences x vocabulary x bytes, as the allocator rounds, is logits or sampler memory.
+
+It is said only where both factors are cited from the log; a size alone fits many products.
+"""
+
+import re
+
+import msgspec
+
+from oomctl.analyzers.triage.case import Case
+from oomctl.analyzers.triage.evidence import EvidenceRow, cite
+from oomctl.schemas.verdict import Cause
+
+MIB = 2**20
+SMALL = MIB
+"""PyTorch's allocator (c10/cuda/CUDACachingAllocator.h): requests under 1 MiB come from 2 MiB segments, up to 10 MiB from
+20 MiB segments, larger ones are rounded up to 2 MiB; the message prints the rounded segment size."""
+_DUMMY = re.compile(r"with (\d+) dummy requests")
+
+
+def segment_bytes(request_bytes: int) -> int:
+    """What the allocator asks the driver for: kSmallBuffer, kLargeBuffer, or a multiple of kRoundLarge."""
+    rounded = -(-request_bytes // 512) * 512
+    if rounded <= SMALL:
+        return 2 * MIB
+    if rounded < 10 * MIB:
+        return 20 * MIB
+    return -(-rounded // (2 * MIB)) * 2 * MIB
+
+
+def explain(case: Case, cause: Cause) -> Cause:
+    """The cause with the product in its detail and both factors among its citations, where the arithmetic holds."""
+    requested = case.figures["requested_bytes"]
+    vocabulary = case.argument("vocab_rows", "vocab_size")
+    if requested is None or vocabulary is None or not vocabulary["value"].isdigit():
+        return cause
+    rows = int(vocabulary["value"])
+    for count, source in _sequences(case):
+        for width in (4, 2):
+            if segment_bytes(count * rows * width) == requested:
+                detail = f"{cause.detail}; the size is {count} x {rows} x {width} bytes (sequences x vocabulary x element)"
+                cites = (*cause.cites, *cite([source, vocabulary]))
+                return msgspec.structs.replace(cause, detail=detail, cites=cites)
+    return cause
+
+
+def _sequences(case: Case) -> list[tuple[int, EvidenceRow]]:
+    """Counts of sequences that the log names, each with the row that names it."""
+    found: list[tuple[int, EvidenceRow]] = []
+    for member in case.members:
+        match = _DUMMY.search(member.get("message") or "")
+        if match is not None:
+            found.append((int(match[1]), member))
+    for key in ("max_num_seqs", "max_running_requests", "max_num_batched_tokens", "chunked_prefill_size"):
+        row = case.argument(key)
+        if row is not None and row["value"].isdigit():
+            found.append((int(row["value"]), row))
+    for batch in case.ask("batch")[:3]:
+        if batch["prefill_tokens"]:
+            found.append((int(batch["prefill_tokens"]), batch))
+    return found

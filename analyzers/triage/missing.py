@@ -1,0 +1,53 @@
+"""What was not recorded, and which collector, or which command run now, would have told."""
+
+from oomctl.analyzers.triage.case import Case
+from oomctl.analyzers.triage.foreign import Foreign
+from oomctl.schemas.verdict import Missing
+
+KERNEL_LOG = "dmesg -T | grep -iE 'oom-kill|out of memory|killed process'"
+GPU_PROCESSES = "nvidia-smi --query-compute-apps=pid,used_memory,name --format=csv"
+SNAPSHOT = "torch.cuda.memory._record_memory_history(); ...; torch.cuda.memory._dump_snapshot('snapshot.pickle')"
+
+
+def missing(case: Case, undecided: bool, others: Foreign) -> list[Missing]:
+    """What would have made the verdict surer."""
+    root, figures = case.root, case.figures
+    found = []
+    if root["what"] == "killed":
+        found.append(Missing(what="the kernel's log: whether it was the OOM killer", collector="host", command=KERNEL_LOG))
+        found.append(
+            Missing(
+                what="the container's memory limit and its events",
+                collector="host",
+                command="cat /sys/fs/cgroup/memory.events",
+            )
+        )
+    if root["resource"] == "device" and root["what"] == "oom":
+        if figures["requested_bytes"] is None:
+            found.append(
+                Missing(what="the size asked for and what was free: the message carries no figures", collector="agent")
+            )
+        if not case.frames:
+            found.append(Missing(what="a traceback that tells what was being done", collector="agent"))
+        if figures["own_process_bytes"] is None or (
+            others.bytes is not None and not any(row.get("name") for row in others.rows)
+        ):
+            found.append(Missing(what="which processes held the device", collector="nvml", command=GPU_PROCESSES))
+        if case.stage == "serving" and not case.ask("batch"):
+            found.append(Missing(what="which requests were in the batch", collector="agent"))
+        cached = figures["cached_free_bytes"]
+        if cached is not None and figures["requested_bytes"] is not None and cached >= figures["requested_bytes"]:
+            found.append(Missing(what="the allocator's blocks, pool by pool", collector="agent", command=SNAPSHOT))
+    if root["resource"] == "device" and root["what"] == "refusal" and others.bytes is not None and not others.earlier:
+        found.append(Missing(what="who held the device before the start", collector="nvml", command=GPU_PROCESSES))
+    if root["what"] == "pressure":
+        found.append(Missing(what="preemptions, which this engine counts but does not log", collector="prometheus"))
+    if root["what"] == "fault":
+        found.append(
+            Missing(
+                what="the log of the rank that fell silent, and its host's memory", collector="host", command=KERNEL_LOG
+            )
+        )
+    if undecided and not found:
+        found.append(Missing(what="what the worker was doing", collector="agent"))
+    return found

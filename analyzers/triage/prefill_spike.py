@@ -1,0 +1,99 @@
+"""OOM003 prefill_spike: long prompts ask for activations, logits, workspace and new KV at once."""
+
+from oomctl.analyzers.triage.assess import Assessment, frame_words
+from oomctl.analyzers.triage.case import Case
+from oomctl.analyzers.triage.evidence import EvidenceRow, cite
+from oomctl.analyzers.triage.words import percent
+from oomctl.schemas.verdict import Cause
+
+LARGE_PREFILL_TOKENS = 512
+"""Scheduled prompt tokens from which a batch is a prefill that counts: below, its activations are those of a decode batch."""
+
+
+def assess(case: Case) -> Assessment:
+    """Evidence for and against a spike while prompts were computed."""
+    result = Assessment("prefill_spike")
+    if case.root["what"] not in ("oom", "pressure"):
+        return result
+    if case.root["name"] == "prefill_out_of_memory":
+        result.add("the KV allocator failed while admitting prompts", 0.85, [case.root])
+        result.causes.append(
+            _cause(case, "oversized_request", "prompts were admitted that the pool cannot hold", [case.root])
+        )
+        return result
+    serving = case.stage == "serving" or case.frame_phase == "serving"
+    if (
+        not serving
+        or case.frame_phase in ("recovery", "warm_up", "load_time")
+        or case.root["resource"] not in ("device", None)
+    ):
+        return result
+    batch = failing_batch(case)
+    if batch is not None and (batch["prefill_tokens"] or 0) >= LARGE_PREFILL_TOKENS:
+        certainty = 0.75 if batch["dumped"] else 0.6
+        result.add(f"the batch was to compute {batch['prefill_tokens']} prompt tokens", certainty, [batch])
+    frames = case.frames_of("serving", "prefill", "logits")
+    if frames:
+        result.add(
+            f"the allocation was made for a prompt: {frame_words(frames)}", max(f["weight"] for f in frames), frames[:3]
+        )
+    usage = case.ask("kv_usage")
+    _prompt_load(case, result, usage)
+    if usage and usage[0]["usage_ratio"] < 0.9 and result.evidence:
+        result.add(f"KV blocks were not short: {percent(usage[0]['usage_ratio'])} of the pool was used", 0.2, usage[:1])
+    decode = case.frames_of("serving", "decode")
+    if decode and not frames:
+        result.object(f"the allocation was made for a decode step: {frame_words(decode)}", 0.6, decode[:1])
+    if batch is not None and batch["dumped"] and batch["prefill_tokens"] == 0:
+        result.object("the failing batch held no prompt", 0.8, [batch])
+    if result.evidence:
+        logits = case.frames_of("serving", "logits")
+        if logits:
+            result.causes.append(_cause(case, "logits", "logits or scores over many positions at once", logits[:1]))
+        else:
+            result.causes.append(_chunk(case, batch))
+    return result
+
+
+def failing_batch(case: Case) -> EvidenceRow | None:
+    """The batch that failed: as dumped, else the last one printed before."""
+    rows = case.ask("batch")
+    return next((row for row in rows if row["dumped"]), rows[0] if rows else None)
+
+
+def _prompt_load(case: Case, result: Assessment, usage: list[EvidenceRow]) -> None:
+    """Prompt throughput just before: vLLM prints no batches, but it prints how many prompt tokens it computes."""
+    reports = [row for row in usage[:6] if row["prompt_tokens_per_s"] is not None]
+    if not reports or any(row["mode"] is not None for row in usage[:6]):
+        return
+    busiest = max(row["prompt_tokens_per_s"] for row in usage if row["prompt_tokens_per_s"] is not None)
+    latest = reports[0]["prompt_tokens_per_s"]
+    generation = reports[0]["generation_tokens_per_s"] or 0
+    if latest >= 0.75 * busiest and latest > 4 * generation and latest > 0:
+        result.add(f"prompts were being computed at {latest:.0f} tokens/s, the most so far", 0.5, reports[:1])
+
+
+def _chunk(case: Case, batch: EvidenceRow | None) -> Cause:
+    requests = case.ask("requests") if batch is not None and batch["dumped"] else []
+    rows = [row for row in ([batch] if batch is not None else []) if row]
+    if requests and batch is not None and (requests[0]["scheduled_tokens"] or 0) * 4 >= 3 * (batch["prefill_tokens"] or 0):
+        longest = (requests[0]["computed_tokens"] or 0) + (requests[0]["scheduled_tokens"] or 0)
+        detail = f"one request fills the batch; its context has reached {longest} tokens"
+        return Cause(
+            cause="oversized_request",
+            bytes=case.figures["requested_bytes"],
+            tokens=longest,
+            detail=detail,
+            cites=cite(rows),
+        )
+    return _cause(case, "prefill_activation", "activations and workspace of a large prompt batch", rows)
+
+
+def _cause(case: Case, name: str, detail: str, rows: list[EvidenceRow]) -> Cause:
+    return Cause(
+        cause=name,
+        bytes=case.figures["requested_bytes"],
+        tokens=case.figures["requested_tokens"],
+        detail=detail,
+        cites=cite(rows),
+    )

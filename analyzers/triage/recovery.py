@@ -1,0 +1,63 @@
+"""OOM006 recovery: on restart, wake-up, adapter swap, KV transfer or rolling update, old and new resources overlap."""
+
+from oomctl.analyzers.triage.assess import Assessment, frame_words
+from oomctl.analyzers.triage.case import Case
+from oomctl.analyzers.triage.evidence import cite
+from oomctl.analyzers.triage.foreign import Foreign, foreign
+from oomctl.analyzers.triage.words import size
+from oomctl.schemas.verdict import Cause
+
+_CAUSES = {
+    "wake_up": ("wake_up_overlap", "what another process took while the worker slept is missing at wake-up"),
+    "weights_update": ("weight_update_overlap", "old and new weights exist together while they are exchanged"),
+    "adapter": ("adapter_load", "an adapter is loaded beside those that are resident"),
+    "transfer": ("transfer_buffers", "buffers for a KV transfer are allocated beside the pool"),
+}
+
+
+def assess(case: Case) -> Assessment:
+    """Evidence for and against old and new resources that overlap."""
+    result = Assessment("recovery")
+    frames = case.frames_of("recovery")
+    if frames and case.frame_phase == "recovery":
+        result.add(
+            f"the allocation was made while recovering: {frame_words(frames)}", max(f["weight"] for f in frames), frames[:3]
+        )
+        name, detail = _CAUSES[frames[0]["part"]]
+        result.causes.append(
+            Cause(cause=name, bytes=case.figures["requested_bytes"], detail=detail, cites=cite(frames[:1]))
+        )
+    cumem = [row for row in case.members if "cumem" in (row.get("message") or "")]
+    slept = [row for row in case.ask("phases") if row["phase"] in ("sleeping", "waking", "reloading")]
+    if cumem and slept:
+        result.add("the sleep-mode allocator failed, and the worker had been put to sleep", 0.6, [cumem[0], slept[0]])
+    if slept and case.stage in ("waking", "reloading") and case.root["what"] == "oom":
+        result.add("the worker was waking up or reloading", 0.5, slept[:1])
+    if case.frame_phase in (None, "load_time", "warm_up", "serving"):
+        _overlap(case, result, foreign(case))
+    return result
+
+
+def _overlap(case: Case, result: Assessment, others: Foreign) -> None:
+    """Memory of an earlier life, or of the instance that is being replaced, is still held."""
+    if not others.at_start and not others.earlier:
+        return
+    amount = others.bytes
+    if others.earlier:
+        pids = ", ".join(str(row["pid"]) for row in others.earlier[:3])
+        result.add(
+            f"process {pids} is an earlier incarnation of this worker and still holds {size(amount)}",
+            0.85,
+            others.earlier[:3],
+        )
+    if others.restarts:
+        says = "an earlier life of the worker had just ended, or is being restarted"
+        result.add(says, 0.65 if others.at_start else 0.3, others.restarts[:3])
+        if others.at_start:
+            result.add(
+                f"{size(amount)} of the device were taken before this worker had loaded anything", 0.45, others.at_start[:2]
+            )
+    if others.earlier or (others.restarts and others.at_start):
+        shown = cite((others.earlier or others.at_start)[:1])
+        detail = "memory of a life that has ended is still held"
+        result.causes.insert(0, Cause(cause="earlier_incarnation", bytes=amount, detail=detail, cites=shown))

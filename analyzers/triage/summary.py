@@ -1,0 +1,46 @@
+"""The verdict in one sentence."""
+
+from oomctl.analyzers.triage.case import Case
+from oomctl.analyzers.triage.words import size
+from oomctl.schemas.verdict import Incident
+
+_WHILE = {
+    "load_time": "while loading the model",
+    "warm_up": "while warming up",
+    "prefill_spike": "while computing prompts",
+    "decode_growth": "because running requests outgrew the KV pool",
+    "fragmentation": "although enough was free, in pieces that did not fit",
+    "recovery": "while old and new resources overlapped",
+}
+
+
+def summary(case: Case, incident: Incident) -> str:
+    """One sentence for a reader who reads only one."""
+    root = case.root
+    if incident.verdict == "capacity_gate":
+        return _gate(case, incident)
+    if incident.verdict == "not_oom":
+        return f"Not a lack of memory: {root['name'].replace('_', ' ')}."
+    if incident.verdict is None:
+        if root["what"] == "killed":
+            return "The process was killed or vanished; without the kernel's log this may or may not be host memory."
+        return "The worker stopped answering; nothing recorded says that memory was the reason."
+    when = _WHILE[incident.oom_class] if incident.oom_class else f"({incident.phase or 'phase unknown'})"
+    if incident.resource == "host":
+        return f"Host memory ran out {when if incident.oom_class else ''}".rstrip() + "."
+    if incident.resource == "kv_blocks":
+        return f"KV blocks ran out {when}{'; the worker went on' if incident.survived else ''}."
+    asked = ""
+    if incident.requested_bytes is not None:
+        asked = f": {size(incident.requested_bytes)} asked for"
+        if incident.short_bytes is not None and incident.short_bytes > 0:
+            asked += f", short by {size(incident.short_bytes)}"
+    went_on = "; the worker went on" if incident.survived else ""
+    return f"Device memory ran out {when}{asked}{went_on}."
+
+
+def _gate(case: Case, incident: Incident) -> str:
+    gate = case.gate or {}
+    if gate.get("needed_bytes") is not None and gate.get("available_bytes") is not None:
+        return f"The engine refused to start: it wants {size(gate['needed_bytes'])}, {size(gate['available_bytes'])} are available."
+    return "The engine refused to start for want of memory; no allocation had failed."

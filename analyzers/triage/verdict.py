@@ -1,0 +1,152 @@
+"""From a case to the incident that is reported."""
+
+import hashlib
+from datetime import UTC
+
+from oomctl.analyzers.triage import cohort, ledger, outcome, remedies
+from oomctl.analyzers.triage.case import Case
+from oomctl.analyzers.triage.causes import chain
+from oomctl.analyzers.triage.decide import UNDECIDED, Decision, corroboration, decide
+from oomctl.analyzers.triage.evidence import EvidenceRow, statement
+from oomctl.analyzers.triage.foreign import foreign
+from oomctl.analyzers.triage.missing import missing
+from oomctl.analyzers.triage.summary import summary
+from oomctl.schemas.verdict import CODES, Cascade, Evidence, Incident, Resource, Verdict
+
+KILLED = 0.5
+"""Confidence of a SIGKILL without the kernel's word: many things send one."""
+VANISHED = 0.4
+"""Of a process that is gone, nobody says how."""
+GATE = 0.9
+NOT_MEMORY = 0.85
+HOST = 0.92
+
+
+def incident(case: Case) -> Incident:
+    """The verdict on one root failure, its citations still without their text."""
+    root = case.root
+    others = foreign(case)
+    verdict, resource = _verdict(root), _resource(root)
+    decision = decide(case) if _classifiable(root) else Decision(None, UNDECIDED, [])
+    chosen = decision.chosen
+    causes = chain(case, chosen, others)
+    went_on, shown = outcome.survived(case)
+    evidence = _basis(case, verdict) + (chosen.evidence if chosen is not None else [])
+    if shown:
+        says = "the worker went on" if went_on else "the engine died of it"
+        evidence.append(statement(says, "survived", 0.5, shown))
+    engine, version = case.engine
+    when = root.get("ts")
+    result = Incident(
+        id=_identity(root),
+        verdict=verdict,
+        oom_class=chosen.oom_class if chosen is not None else None,
+        code=CODES[chosen.oom_class] if chosen is not None else None,
+        resource=resource,
+        confidence=round(_confidence(case, verdict, decision), 3),
+        survived=went_on,
+        summary="",
+        phase=case.frame_phase if case.frame_phase not in (None, "serving") else case.stage or case.frame_phase,
+        ts=when.replace(tzinfo=UTC).isoformat().replace("+00:00", "Z") if when is not None else None,
+        ts_quality=root.get("ts_quality"),
+        engine=engine,
+        engine_version=version,
+        worker=root["worker"],
+        incarnation=root["incarnation"],
+        rank=root["rank"],
+        rank_name=root["rank_name"],
+        requested_bytes=case.figures["requested_bytes"],
+        short_bytes=_short(case),
+        causes=causes,
+        evidence=evidence,
+        against=chosen.against if chosen is not None else [],
+        alternatives=decision.alternatives,
+        missing=missing(case, chosen is None, others),
+        memory_at_oom=ledger.memory_at_oom(case),
+        cohort_at_oom=cohort.cohort_at_oom(case),
+        allocator_at_oom=cohort.allocator_at_oom(case),
+        cascade=_cascade(case),
+    )
+    result.remedies = remedies.remedies(case, result)
+    result.summary = summary(case, result)
+    return result
+
+
+def _verdict(root: EvidenceRow) -> Verdict | None:
+    if root["what"] in ("oom", "pressure"):
+        return "oom"
+    if root["what"] == "refusal":
+        return "capacity_gate"
+    if root["what"] == "fault" and root["name"] in ("illegal_access", "capture_failed", "kernel_resources"):
+        return "not_oom"
+    return None
+
+
+def _resource(root: EvidenceRow) -> Resource | None:
+    resource: Resource | None = root["resource"]
+    return resource
+
+
+def _classifiable(root: EvidenceRow) -> bool:
+    """Whether a class means anything: for a gate only recovery does, for a bare kill none."""
+    return root["what"] in ("oom", "pressure", "refusal")
+
+
+def _confidence(case: Case, verdict: Verdict | None, decision: Decision) -> float:
+    root = case.root
+    if root["what"] == "killed":
+        return (KILLED if root["name"] == "sigkill" else VANISHED) * corroboration(case)
+    if root["what"] == "fault":
+        return NOT_MEMORY * corroboration(case) if verdict == "not_oom" else 0.3
+    if root["what"] == "refusal":
+        return GATE * corroboration(case) if decision.chosen is None else decision.confidence
+    if root["resource"] == "host":
+        return HOST * corroboration(case)
+    if root["what"] == "pressure" and decision.chosen is not None:
+        return decision.confidence
+    return decision.confidence
+
+
+def _basis(case: Case, verdict: Verdict | None) -> list[Evidence]:
+    """The statement that something failed at all."""
+    root = case.root
+    if root["what"] == "refusal" and case.gate is not None:
+        return [statement("the engine refused to go on; no allocation had failed", "capacity_gate", 0.9, [case.gate])]
+    if root["what"] == "killed":
+        return [statement("the process was killed, and nothing here says by whom", "host", 0.5, [root])]
+    if root["what"] == "fault":
+        says = (
+            "the failure is not a lack of memory"
+            if verdict == "not_oom"
+            else "the worker fell silent; nothing here says memory"
+        )
+        return [statement(says, verdict or "undetermined", 0.7, [root])]
+    if root["what"] == "oom" and root["name"] == "oom_kill":
+        return [statement("the kernel or the container runtime killed the process for its memory", "host", 0.92, [root])]
+    if root["what"] == "oom":
+        where = {"device": "device memory", "host": "host memory", "kv_blocks": "KV blocks"}.get(root["resource"], "memory")
+        return [statement(f"an allocation of {where} failed", root["resource"], 0.9, [root])]
+    return []
+
+
+def _short(case: Case) -> int | None:
+    gate = case.gate
+    if gate is not None and gate["needed_bytes"] is not None and gate["available_bytes"] is not None:
+        return int(gate["needed_bytes"] - gate["available_bytes"])
+    short: int | None = case.figures["short_bytes"]
+    return short
+
+
+def _identity(root: EvidenceRow) -> str:
+    """Deterministic: the same log gives the same id on every machine, whatever the file is called."""
+    text = f"{root.get('ts')}|{root['what']}|{root['name']}|{root['incarnation']}|{root['line']}|{root['seq']}"
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _cascade(case: Case) -> Cascade | None:
+    followed = [member for member in case.members if member is not case.root]
+    if not followed:
+        return None
+    ranks = sorted({member["rank_name"] for member in case.members if member["rank_name"]})
+    lines = tuple(member["line"] for member in followed if member["line"] is not None)
+    return Cascade(failures=len(followed), ranks=tuple(ranks), lines=lines[:20])

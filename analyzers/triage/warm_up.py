@@ -1,0 +1,64 @@
+"""OOM002 warm_up: profiling, autotuning, compilation, graph capture or the KV pool itself needs more than was left."""
+
+from oomctl.analyzers.triage.assess import Assessment, frame_words
+from oomctl.analyzers.triage.case import Case
+from oomctl.analyzers.triage.evidence import cite
+from oomctl.schemas.verdict import Cause
+
+CAUSES = {
+    "autotune": (
+        "autotuning",
+        "an autotuner tries kernels that need a buffer of their own; lazily, at the first such request",
+    ),
+    "sampler": ("sampler_warm_up", "the sampler is run once for max_num_seqs requests: logits of sequences x vocabulary"),
+    "capture": ("graph_capture", "graphs are captured into a pool of their own, after the KV pool has taken the rest"),
+    "kv_pool": ("kv_pool_allocation", "the KV pool was sized to more than was left"),
+    "profile": ("profiling_run", "the profiling run executes the largest batch that is allowed"),
+    "kernels": ("kernel_warm_up", "kernels are run once for the largest shapes"),
+    "compile": ("compilation", "the compiler runs the model on example inputs"),
+}
+"""By the part of the warm-up, the most telling first."""
+
+_MESSAGES = (
+    ("when warming up sampler", "sampler"),
+    ("Capture cuda graph failed", "capture"),
+    ("OOM detected", "autotune"),
+)
+
+
+def assess(case: Case) -> Assessment:
+    """Evidence for and against a failure while warming up."""
+    result = Assessment("warm_up")
+    part = None
+    frames = case.frames_of("warm_up")
+    if frames and case.frame_phase == "warm_up":
+        parts = {frame["part"] for frame in frames}
+        part = next(part for part in CAUSES if part in parts)
+        shown = case.frames_of("warm_up", part) + case.frames_of("warm_up")
+        result.add(
+            f"the allocation was made while warming up: {frame_words(shown)}", max(f["weight"] for f in frames), shown[:3]
+        )
+        lazy = case.frames_of("serving", "step")
+        if lazy and part == "autotune" and case.stage == "serving":
+            result.add("it was the first request of its shape, so the warm-up was a lazy one", 0.2, shown[:1])
+    for text, told in _MESSAGES:
+        said = [row for row in case.members if text in (row.get("message") or "")]
+        if said:
+            result.add(f"the engine says so itself ({text})", 0.6, said[:1])
+            part = part or told
+    if case.stage == "warm_up" and case.frame_phase in (None, "warm_up", "serving") and case.root["what"] != "refusal":
+        result.add("the weights were loaded and the server was not ready yet", 0.5, case.stage_rows)
+        if part is None and case.stage_rows and case.stage_rows[0]["phase"] == "capturing":
+            part = "capture"
+    masked = [row for row in case.members if row.get("api") == "nvml_assert"]
+    if masked:
+        result.add("the allocator failed while it composed its out-of-memory message: NVML did not answer", 0.3, masked[:1])
+    if case.root["resource"] == "kv_blocks":
+        result.object("KV blocks ran out, which needs running requests", 0.9, [case.root])
+    if case.stage == "serving" and case.frame_phase != "warm_up":
+        result.object("the server was ready and serving", 0.7, case.stage_rows)
+    if result.evidence:
+        name, detail = CAUSES.get(part or "", ("warm_up_peak", "the warm-up needs more than was left"))
+        shown = (case.frames_of("warm_up", part) if part else [])[:1]
+        result.causes.append(Cause(cause=name, bytes=case.figures["requested_bytes"], detail=detail, cites=cite(shown)))
+    return result

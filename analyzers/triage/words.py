@@ -1,0 +1,33 @@
+"""How figures are said in statements and remedies."""
+
+MIB = 2**20
+GIB = 2**30
+
+
+def size(amount: int | None) -> str:
+    """Bytes for a reader: MiB below one GiB, else GiB, two decimals."""
+    if amount is None:
+        return "an unknown amount"
+    sign = "-" if amount < 0 else ""
+    value = abs(amount)
+    if value < 2**10:
+        return f"{sign}{value} B"
+    if value < MIB:
+        return f"{sign}{value / 2**10:.0f} KiB"
+    if value < GIB:
+        return f"{sign}{value / MIB:.0f} MiB" if value >= 10 * MIB else f"{sign}{value / MIB:.2f} MiB"
+    return f"{sign}{value / GIB:.2f} GiB"
+
+
+def percent(share: float) -> str:
+    """A share of 1 as a percentage."""
+    return f"{share * 100:.1f}%"
+
+
+def short_path(path: str) -> str:
+    """A source path from its package on: the reader's site-packages do not matter."""
+    for marker in ("site-packages/", "dist-packages/", "/python/"):
+        _, found, tail = path.rpartition(marker)
+        if found:
+            return tail
+    return path.rpartition("/")[2]

@@ -1,0 +1,78 @@
+"""`make bench`: CPU costs of the command, as ratios to what every machine can do, against their limits."""
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import biglog
+from benchmarks.cpu import BenchmarkError, cpu_s, imported, run
+
+EXAMPLE = Path(__file__).parent.parent / "examples" / "vllm-graph-capture.log"
+BIG_LOG_BYTES = 20_000_000
+HEAVY_MODULES = ("duckdb", "polars", "altair")
+
+RE_PASS = """
+import re, sys, time
+text = open(sys.argv[1], encoding="utf-8").read()
+pattern = re.compile(
+    "out of memory|KV cache usage|Traceback|Available KV cache memory|Model loading took"
+    "|preempt|Retract requests|Killed|memory in use|Free memory on device"
+)
+before = time.process_time()
+sum(1 for _ in pattern.finditer(text))
+print(time.process_time() - before)
+"""
+"""One pass of `re` with a ten-way alternation over the whole text, timed without start-up and reading."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """One measured ratio."""
+
+    name: str
+    ratio: float
+    limit: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether the limit is kept."""
+        return self.ratio <= self.limit
+
+
+def measure() -> Iterator[Result]:
+    """Each ratio as soon as it is known."""
+    for arguments in (["-c", "pass"], ["-m", "oomctl", "--help"], ["-m", "oomctl", "triage", str(EXAMPLE)]):
+        run(arguments)  # writes the .pyc files and fills the page cache
+    bare_s = cpu_s(["-c", "pass"], repeats=20)
+    yield Result("oomctl --help / python -c pass", cpu_s(["-m", "oomctl", "--help"], 10) / bare_s, 15)
+    heavy = imported(["-m", "oomctl", "--help"]).intersection(HEAVY_MODULES)
+    yield Result(f"heavy modules that --help imports ({', '.join(sorted(heavy)) or 'none'})", len(heavy), 0)
+    triage_s = cpu_s(["-m", "oomctl", "triage", str(EXAMPLE)], 5)
+    yield Result("oomctl triage, 42 lines / python -c pass", triage_s / bare_s, 80)
+    with tempfile.TemporaryDirectory(prefix="oomctl-bench-") as folder:
+        log = Path(folder) / "big.log"
+        biglog.write(log, BIG_LOG_BYTES)
+        re_s = min(float(run(["-c", RE_PASS, str(log)]).stdout) for _ in range(3))
+        big_s = cpu_s(["-m", "oomctl", "triage", str(log)], 3)
+        yield Result("oomctl triage, 20 MB / one pass of re", big_s / re_s, 8)
+
+
+def main() -> int:
+    """Print the table; 1 if a limit is missed."""
+    print(f"{'what':<52} {'ratio':>7} {'limit':>7}  ok")
+    missed = False
+    try:
+        for result in measure():
+            verdict = "yes" if result.ok else "NO"
+            print(f"{result.name:<52} {result.ratio:>7.1f} {result.limit:>7.0f}  {verdict}", flush=True)
+            missed = missed or not result.ok
+    except BenchmarkError as error:
+        print(f"benchmarks: error: {error}", file=sys.stderr)
+        return 1
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

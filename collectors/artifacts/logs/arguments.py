@@ -1,0 +1,42 @@
+"""Engine arguments as a log prints them: a Python dict, a Namespace, or `key=value` pairs."""
+
+import re
+from collections.abc import Iterator
+
+from oomctl.collectors.artifacts.logs.fact import Fact, manifest
+
+_PAIR = re.compile(
+    r"""(?:^|[\s,{(])(?:'(?P<quoted>[\w.-]{1,64})'\s*:|(?P<bare>[A-Za-z_]\w{1,63})=)\s*"""
+    r"""(?P<value>'[^'\n]{0,300}'|"[^"\n]{0,300}"|[^\s,{}()\[\]]{1,200})"""
+)
+KEPT = frozenset(
+    {
+        "model", "model_path", "served_model_name", "tokenizer", "dtype", "max_model_len", "max_seq_len", "context_length",
+        "gpu_memory_utilization", "mem_fraction_static", "max_num_seqs", "max_num_batched_tokens", "max_running_requests",
+        "chunked_prefill_size", "max_prefill_tokens", "max_total_tokens", "tensor_parallel_size", "tp_size",
+        "pipeline_parallel_size", "pp_size", "data_parallel_size", "dp_size", "expert_parallel_size", "ep_size",
+        "enable_expert_parallel", "quantization", "kv_cache_dtype", "kv_cache_memory_bytes", "block_size", "page_size",
+        "num_gpu_blocks_override", "enforce_eager", "enable_prefix_caching", "enable_chunked_prefill", "load_format",
+        "swap_space", "cpu_offload_gb", "enable_lora", "max_loras", "max_lora_rank", "enable_sleep_mode",
+        "speculative_config", "speculative_algorithm", "cuda_graph_max_bs", "disable_cuda_graph", "disaggregation_mode",
+        "nnodes", "node_rank", "kv_transfer_config", "max_logprobs", "device", "device_map", "attention_backend",
+        "max_concurrency", "cudagraph_capture_sizes",
+    }
+)  # fmt: skip
+"""Arguments that matter for memory; the rest of a 10 KiB argument dump stays in the log."""
+
+PARALLELISM = {
+    "tensor_parallel_size": "tp", "tp_size": "tp", "pipeline_parallel_size": "pp", "pp_size": "pp",
+    "data_parallel_size": "dp", "dp_size": "dp",
+}  # fmt: skip
+
+
+def arguments(text: str) -> Iterator[Fact]:
+    """Manifest rows of the arguments that a text prints, each key once, its first value."""
+    seen: set[str] = set()
+    for match in _PAIR.finditer(text[:32768]):
+        key = match["quoted"] or match["bare"]
+        value = match["value"].strip("'\"")
+        if key in KEPT and key not in seen and value != "None":
+            seen.add(key)
+            yield manifest("argument", key, value)

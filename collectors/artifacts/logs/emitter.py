@@ -1,0 +1,113 @@
+"""From facts to rows: sequence numbers, incarnations, ranks, and the log rows that citations point to."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from oomctl.collectors.artifacts.logs.fact import Fact
+from oomctl.collectors.artifacts.logs.record import Record
+from oomctl.collectors.artifacts.logs.redact import redact
+from oomctl.schemas.rows import Row, make_row
+
+_ENDINGS = frozenset({"stopped", "killed"})
+
+
+@dataclass
+class Life:
+    """What is known of a worker's present incarnation.
+
+    Attributes:
+        number: Its number within the stream, from 1.
+        begun: Whether anything beyond its spawning was seen.
+        ended: Whether it was seen to stop, or to die.
+        spawned: (process, pid) that announced themselves.
+        ranks: Global rank of each process id.
+    """
+
+    number: int = 1
+    begun: bool = False
+    ended: bool = False
+    spawned: dict[str | None, int | None] = field(default_factory=dict)
+    ranks: dict[int, int] = field(default_factory=dict)
+
+
+class Emitter:
+    """Makes the rows of one stream."""
+
+    def __init__(self, stream: str) -> None:
+        self._stream = stream
+        self._seq = 0
+        self._lives: dict[str, Life] = {}
+        self._logged: set[int] = set()
+
+    def rows(self, record: Record, facts: list[Fact]) -> Iterator[Row]:
+        """The log row of a line (once per line) and a row per fact."""
+        worker = record.worker or self._stream
+        life = self._lives.setdefault(worker, Life())
+        for fact in facts:
+            self._follow(life, record, fact)
+        common = self._common(record, worker, life)
+        if record.line not in self._logged:
+            self._logged.add(record.line)
+            yield self._row("log", self._log_fields(record), common)
+        for fact in facts:
+            yield self._row(fact.kind, fact.fields, {**common, **fact.common})
+
+    def _row(self, kind: str, fields: dict[str, Any], common: dict[str, Any]) -> Row:
+        self._seq += 1
+        return make_row(kind, fields, {**common, "seq": self._seq})
+
+    def _log_fields(self, record: Record) -> dict[str, Any]:
+        fields: dict[str, Any] = {"file": self._stream, "text": redact(record.raw)}
+        if record.level is not None:
+            fields["level"] = record.level
+        if record.logger is not None:
+            fields["logger"] = record.logger
+        return fields
+
+    def _common(self, record: Record, worker: str, life: Life) -> dict[str, Any]:
+        rank = record.rank
+        if record.pid is not None:
+            rank = life.ranks.get(record.pid, rank)
+        common: dict[str, Any] = {
+            "stream": self._stream,
+            "line": record.line,
+            "worker": worker,
+            "incarnation": str(life.number),
+            "source": "log",
+            "quality": "measured",
+            "ts_quality": record.ts_quality,
+        }
+        for name, value in (
+            ("ts", record.ts),
+            ("node", record.node),
+            ("rank", rank),
+            ("rank_name", record.rank_name),
+        ):
+            if value is not None:
+                common[name] = value
+        return common
+
+    @staticmethod
+    def _follow(life: Life, record: Record, fact: Fact) -> None:
+        """Notice starts and ends. A process that announces itself again, or after an end, begins a new incarnation."""
+        if fact.kind == "lifecycle":
+            phase = fact.fields["phase"]
+            if phase == "spawned":
+                again = record.process in life.spawned and life.begun
+                if life.ended or again:
+                    life.number += 1
+                    life.begun = life.ended = False
+                    life.spawned.clear()
+                    life.ranks.clear()
+                life.spawned[record.process] = record.pid
+            elif phase in _ENDINGS:
+                life.ended = True
+            else:
+                life.begun = True
+        elif fact.kind == "fault" and fact.fields.get("code") == "engine_dead":
+            life.ended = True
+        elif fact.kind not in ("manifest", "process"):
+            life.begun = True
+        if "rank" in fact.common and record.pid is not None:
+            life.ranks[record.pid] = fact.common["rank"]

@@ -1,0 +1,116 @@
+"""What a reader says of a line, before it becomes a row; and how readers list their rules."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from oomctl.collectors.artifacts.logs.record import Record
+from oomctl.collectors.artifacts.logs.units import GIB, Size, size
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A row to be: its kind, its fields, and common columns that the line itself tells (rank, device_id, quality)."""
+
+    kind: str
+    fields: dict[str, Any]
+    common: dict[str, Any] = field(default_factory=dict)
+
+
+Handler = Callable[[re.Match[str], Record], Iterable[Fact]]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A line that tells something.
+
+    Attributes:
+        literal: A text that every such line holds; looked for first, because it is cheap.
+        pattern: Searched for in the text of the line.
+        handler: Makes the facts.
+    """
+
+    literal: str
+    pattern: re.Pattern[str]
+    handler: Handler
+
+
+class Rules:
+    """A reader's rules, in the order of their declaration."""
+
+    def __init__(self) -> None:
+        self._rules: list[Rule] = []
+
+    def on(self, literal: str, pattern: str | None = None) -> Callable[[Handler], Handler]:
+        """Declare the handler of lines that hold `literal` and match `pattern` (by default the literal itself)."""
+
+        def declare(handler: Handler) -> Handler:
+            self._rules.append(Rule(literal, re.compile(pattern or re.escape(literal)), handler))
+            return handler
+
+        return declare
+
+    def facts(self, record: Record) -> Iterator[Fact]:
+        """What a line tells."""
+        text = record.text
+        for rule in self._rules:
+            if rule.literal in text:
+                match = rule.pattern.search(text)
+                if match is not None:
+                    yield from rule.handler(match, record)
+
+
+class EngineReader(Protocol):
+    """What registry.py asks of an engine's module; each is one file beside this one."""
+
+    name: str
+
+    def facts(self, record: Record) -> Iterable[Fact]:
+        """What a line tells that is no part of a traceback."""
+
+    def exception(self, error_type: str, message: str, functions: frozenset[str]) -> Fact | None:
+        """The oom, refusal or fault that an exception of this engine is; None if it is none that only this engine knows."""
+
+
+def gib(number: str) -> Size | None:
+    """A size printed in GiB (or in what the engine calls GB and divides by 2**30)."""
+    return size(number, "GiB")
+
+
+def memory(
+    component: str, amount: Size | None, *, lifetime: str = "worker", owner: str | None = None, shape: str | None = None
+) -> Iterator[Fact]:
+    """A memory row, or nothing where the size was not to be read."""
+    if amount is not None:
+        fields = {
+            "component": component,
+            "lifetime": lifetime,
+            "bytes": amount.bytes,
+            "resolution_bytes": amount.resolution,
+        }
+        if owner is not None:
+            fields["owner"] = owner
+        if shape is not None:
+            fields["shape"] = shape
+        yield Fact("memory", fields)
+
+
+def phase(name: str, detail: str | None = None) -> Fact:
+    """A lifecycle row."""
+    return Fact("lifecycle", {"phase": name} if detail is None else {"phase": name, "detail": detail[:500]})
+
+
+def manifest(section: str, key: str, value: str) -> Fact:
+    """A manifest row."""
+    return Fact("manifest", {"section": section, "key": key, "value": value[:1000]})
+
+
+def integer(number: str) -> int:
+    """An integer as printed, with or without thousands separators."""
+    return int(number.replace(",", "")[:18])
+
+
+__all__ = [
+    "GIB", "EngineReader", "Fact", "Rule", "Rules", "gib", "integer", "manifest", "memory", "phase",
+]  # fmt: skip

@@ -1,0 +1,101 @@
+"""From a traceback, or a line that reports a failure, to oom, refusal, fault and stack rows."""
+
+import re
+from dataclasses import replace
+
+from oomctl.collectors.artifacts.logs import system, torch_message
+from oomctl.collectors.artifacts.logs.fact import Fact
+from oomctl.collectors.artifacts.logs.record import Record
+from oomctl.collectors.artifacts.logs.redact import redact
+from oomctl.collectors.artifacts.logs.registry import READERS
+from oomctl.collectors.artifacts.logs.tracebacks import Traceback
+
+_PINNED = frozenset({"pin_memory", "_pin_memory", "cudaHostAlloc", "cudaHostRegister", "pin"})
+_LONE = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception|OutOfMemory\w*)|what\(\)|ERROR|FATAL|Fatal)\b:? *(.*)$")
+
+
+def of_traceback(traceback: Traceback) -> Fact | None:
+    """What a traceback's exception is; None where it is no failure that anybody need know of."""
+    functions = frozenset(frame.function for frame in traceback.frames)
+    fact = _classify(traceback.error_type, traceback.message, functions)
+    if fact is None:
+        code = "exception"
+        return Fact("fault", {"code": code, "detail": redact(f"{traceback.error_type}: {traceback.message}")[:1000]})
+    return fact
+
+
+def of_line(record: Record) -> Fact | None:
+    """What a line that is no part of a traceback reports: an exception line that lost its traceback, or a log record.
+
+    A line below WARNING may advise about memory at any length; only an exception at its very beginning counts.
+    """
+    text = record.text.strip()
+    if not torch_message.LOOKS_LIKE.search(text) and not system.LOOKS_LIKE.search(text) and "rror" not in text:
+        return None
+    lone = _LONE.match(text)
+    if lone is not None and not (record.headed and not record.serious and record.level is not None):
+        fact = _classify(text.partition(":")[0], lone[2] or text, frozenset())
+        if fact is not None:
+            return fact
+    if record.serious or text.startswith(("CUDA out of memory", "HIP out of memory", "CUDA error: out of memory")):
+        return _classify("", redact(text), frozenset())
+    return None
+
+
+def stack_rows(traceback: Traceback, stack_id: str) -> list[tuple[Record, Fact]]:
+    """A stack fact per frame, each with the line that prints it."""
+    return [
+        (
+            frame.record,
+            Fact(
+                "stack",
+                {
+                    "stack_id": stack_id,
+                    "depth": depth,
+                    "file": frame.file,
+                    "line": frame.line,
+                    "function": frame.function,
+                    "code": redact(frame.code),
+                },
+            ),
+        )
+        for depth, frame in enumerate(traceback.frames)
+    ]
+
+
+def _classify(error_type: str, message: str, functions: frozenset[str]) -> Fact | None:
+    for reader in READERS:
+        fact = reader.exception(error_type, message, functions)
+        if fact is not None:
+            return fact
+    full = f"{error_type}: {message}" if error_type else message
+    host = system.host_failure(error_type, message)
+    if host is not None:
+        return Fact("oom", {**host, "message": redact(message)[:2000]})
+    if not torch_message.LOOKS_LIKE.search(full):
+        return None
+    parsed = torch_message.parse(full)
+    if parsed is None:
+        if error_type.rpartition(".")[2] in ("OutOfMemoryError", "OutOfMemoryException"):
+            return Fact(
+                "oom", {"resource": "device", "api": "torch", "error_type": error_type, "message": redact(message)[:2000]}
+            )
+        return None
+    resource = "host" if functions & _PINNED else "device"
+    fields = {"resource": resource, "api": parsed.api, "message": redact(message)[:2000], **parsed.fields}
+    if error_type:
+        fields["error_type"] = error_type
+    common = {"device_id": parsed.device} if parsed.device is not None else {}
+    return Fact("oom", fields, common)
+
+
+def neighbours(message: str) -> list[Fact]:
+    """A process row per `Process N has` clause of a message."""
+    parsed = torch_message.parse(message) if "Process " in message else None
+    if parsed is None:
+        return []
+    rows = [Fact("process", {"pid": pid, "used_bytes": amount, "own": False}) for pid, amount in parsed.processes]
+    if parsed.own_process is not None:
+        pid, amount = parsed.own_process
+        rows.append(Fact("process", {"pid": pid, "used_bytes": amount, "own": True}))
+    return [replace(row, common={"device_id": parsed.device} if parsed.device is not None else {}) for row in rows]

@@ -1,0 +1,83 @@
+"""Lines that any PyTorch program may print: transformers, uvicorn, warm-up libraries."""
+
+import re
+from collections.abc import Iterator
+
+from oomctl.collectors.artifacts.logs.fact import Fact, Rules, phase
+from oomctl.collectors.artifacts.logs.headers import HeaderPattern
+from oomctl.collectors.artifacts.logs.record import Record
+
+name = "pytorch"
+rules = Rules()
+
+HEADER = HeaderPattern(
+    engine=name,
+    pattern=re.compile(
+        r"(?P<ts>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,6})?)Z?[ |:-]+(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)[ |:-]+"
+        r"(?:(?P<logger>[\w./-]{1,160}:\d+) - )?"
+    ),
+    anchor=re.compile(r"DEBUG|INFO|WARNING|ERROR|CRITICAL"),
+    year=True,
+)
+
+facts = rules.facts
+
+
+@rules.on("Loading checkpoint shards", r"Loading checkpoint shards: +0%")
+@rules.on("loading weights file")
+@rules.on("Fetching", r"^Fetching \d+ files: 100%")
+def _loading(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    yield phase("loading", match[0])
+
+
+@rules.on("Application startup complete")
+def _ready(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    yield phase("ready", match[0])
+
+
+@rules.on("Shutting down", r"^(?:INFO: +)?Shutting down$")
+@rules.on("Shutdown initiated")
+def _draining(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    yield phase("draining", match[0])
+
+
+@rules.on("Finished server process")
+@rules.on("Application shutdown complete")
+def _stopped(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    yield phase("stopped", match[0])
+
+
+@rules.on(" HTTP/1.1", r"\"(?:POST|GET) /(\S*) HTTP/1\.1\" (\d{3})")
+def _access(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    """Of the access log only what changes the worker's life or answers a completion: proof that it went on."""
+    path = match[1]
+    if path.startswith("sleep"):
+        yield phase("sleeping", match[0])
+    elif path.startswith(("wake_up", "resume_memory")):
+        yield phase("waking", match[0])
+    elif path.startswith(("update_weights", "load_lora", "v1/load_lora", "reload")):
+        yield phase("reloading", match[0])
+
+
+@rules.on("OOM detected", r"OOM detected, (?:falling back|skipping).*")
+@rules.on("ut of memory", r"(?i)out of memory.{0,120}(?:falling back|fall back|retry|skipp)")
+def _survived(match: re.Match[str], record: Record) -> Iterator[Fact]:
+    """An allocation failed, and whoever asked for it did without."""
+    yield Fact(
+        "oom",
+        {
+            "resource": "device", "api": "library", "error_type": "fallback", "message": record.text.strip()[:1000],
+            "fatal": False,
+        },
+    )  # fmt: skip
+
+
+def exception(error_type: str, message: str, functions: frozenset[str]) -> Fact | None:
+    """Device faults that are not about memory, though their text may say "memory"."""
+    if "illegal memory access" in message or "cudaErrorIllegalAddress" in message:
+        return Fact("fault", {"code": "illegal_access", "detail": message[:1000], "fatal": True})
+    if "Watchdog caught collective operation timeout" in message:
+        return Fact("fault", {"code": "nccl_timeout", "detail": message[:1000], "fatal": True})
+    if "out of resource: shared memory" in message:
+        return Fact("fault", {"code": "kernel_resources", "detail": message[:1000], "fatal": None})
+    return None

@@ -1,0 +1,151 @@
+"""Reads one log: every line once, in order, to rows of the event table."""
+
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
+
+from oomctl.collectors.artifacts.logs import failures, system, torch_message
+from oomctl.collectors.artifacts.logs.emitter import Emitter
+from oomctl.collectors.artifacts.logs.fact import Fact
+from oomctl.collectors.artifacts.logs.lines import Lines
+from oomctl.collectors.artifacts.logs.quotes import Quotes
+from oomctl.collectors.artifacts.logs.record import Record
+from oomctl.collectors.artifacts.logs.registry import READERS
+from oomctl.collectors.artifacts.logs.source import RawLines
+from oomctl.collectors.artifacts.logs.tracebacks import Assembler, Traceback
+from oomctl.schemas.rows import Row
+
+
+class LogReading:
+    """A log being read. Iterate `rows` to the end; the other attributes are complete then.
+
+    Attributes:
+        rows: Of the event table.
+    """
+
+    def __init__(self, file: BinaryIO, stream: str) -> None:
+        self._source = RawLines(file)
+        self._lines = Lines()
+        self._emitter = Emitter(stream)
+        self._assembler = Assembler()
+        self._quotes = Quotes()
+        self._engines: dict[str, int] = {}
+        self._stacks = 0
+        self.rows: Iterator[Row] = self._read()
+
+    @property
+    def lines(self) -> int:
+        """Lines read, as `wc -l` counts, plus a last one without its \\n."""
+        return self._source.lines
+
+    @property
+    def bytes(self) -> int:
+        """Bytes read."""
+        return self._source.bytes
+
+    @property
+    def problem(self) -> str | None:
+        """Why the input cannot be read as a log, or None."""
+        return self._source.problem
+
+    @property
+    def engines(self) -> tuple[str, ...]:
+        """Engines whose lines were found, the commonest first."""
+        return tuple(sorted(self._engines, key=lambda name: -self._engines[name]))
+
+    def _read(self) -> Iterator[Row]:
+        for number, raw in self._source:
+            for record in self._lines.records(number, raw):
+                inside, released = self._quotes.feed(record)
+                yield from self._second_look(released)
+                if not inside:
+                    yield from self._take(record)
+        yield from self._second_look(self._quotes.release())
+        yield from self._finish(self._assembler.finish())
+        if self._source.cut:
+            last = Record(self._source.lines, "", "")
+            yield from self._emitter.rows(
+                last,
+                [
+                    Fact(
+                        "loss",
+                        {"reason": "line too long", "count": self._source.cut, "detail": "cut at 1 MiB for matching"},
+                    )
+                ],
+            )
+
+    def _second_look(self, held: Iterable[Record]) -> Iterator[Row]:
+        """Lines of a prompt that was cut off. An exception line among them counts only if it ends a traceback."""
+        for record in held:
+            part, done = self._assembler.feed(record)
+            yield from self._finish(done)
+            if not part:
+                continue
+
+    def _take(self, record: Record) -> Iterator[Row]:
+        part, done = self._assembler.feed(record)
+        yield from self._finish(done)
+        facts: list[Fact] = []
+        for reader in READERS:
+            found = list(reader.facts(record))
+            if found:
+                self._engines[reader.name] = self._engines.get(reader.name, 0) + len(found)
+                facts += found
+        if not part:
+            facts += self._report(record, facts)
+        if facts or record.serious:
+            yield from self._emitter.rows(record, facts)
+
+    def _report(self, record: Record, known: list[Fact]) -> list[Fact]:
+        """What a line outside a traceback reports of failures and of the system."""
+        text = record.text
+        facts: list[Fact] = []
+        if not any(fact.kind in ("oom", "refusal", "fault") for fact in known):
+            failure = failures.of_line(record)
+            if failure is not None:
+                facts.append(failure)
+                facts += failures.neighbours(text)
+        if not facts and (not record.headed or record.serious) and system.LOOKS_LIKE.search(text):
+            facts += system.facts(text)
+        return facts
+
+    def _finish(self, done: Iterable[Traceback]) -> Iterator[Row]:
+        """The rows of complete tracebacks. One that the log cuts off before its exception tells nothing certain."""
+        for traceback in done:
+            if traceback.at is None:
+                continue
+            fact = failures.of_traceback(traceback)
+            if fact is None:
+                continue
+            self._stacks += 1
+            stack_id = f"t{self._stacks}"
+            if fact.fields.get("code") != "exception":
+                for record, frame in failures.stack_rows(traceback, stack_id):
+                    yield from self._emitter.rows(_by(traceback, record), [frame])
+                if traceback.frames:
+                    fact.fields["stack_id"] = stack_id
+            facts = [fact]
+            if fact.kind == "oom" and torch_message.LOOKS_LIKE.search(traceback.message):
+                facts += failures.neighbours(traceback.message)
+            yield from self._emitter.rows(_by(traceback, traceback.at), facts)
+
+
+def _by(traceback: Traceback, record: Record) -> Record:
+    """A bare line of a traceback, as written by whoever wrote its first line."""
+    first = traceback.first
+    if record.headed or record.rank_name is not None or first.rank_name is None:
+        return record
+    return Record(
+        record.line,
+        record.raw,
+        record.text,
+        level=first.level,
+        logger=first.logger,
+        process=first.process,
+        pid=first.pid,
+        rank_name=first.rank_name,
+        rank=first.rank,
+        ts=first.ts,
+        ts_quality=first.ts_quality,
+        worker=record.worker,
+        node=record.node,
+    )

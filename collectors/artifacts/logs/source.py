@@ -1,0 +1,87 @@
+"""Raw lines of a log: numbered by \\n alone, split at carriage returns, decoded without loss of a line."""
+
+from collections.abc import Generator, Iterator
+from typing import BinaryIO
+
+SNIFF_BYTES = 8192
+MAX_LINE_BYTES = 1 << 20
+"""A longer line is cut for matching; its number stays right."""
+CHUNK_BYTES = 1 << 20
+
+
+class RawLines:
+    """The lines of a binary stream.
+
+    Attributes:
+        bytes: Read so far.
+        lines: Read so far; a last line without \\n counts.
+        cut: Lines longer than MAX_LINE_BYTES.
+        problem: Why nothing can be read ("empty file", "not a text log"), else None.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.bytes = 0
+        self.lines = 0
+        self.cut = 0
+        self.problem: str | None = None
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        """(line number, text without its line ending) of each line; \\r inside stays."""
+        head = self._file.read(SNIFF_BYTES)
+        if not head.strip(b"\r\n\t \0"):
+            rest = self._file.read(1)
+            if not rest:
+                self.problem = "empty file"
+                return
+            head += rest
+        if looks_binary(head):
+            self.problem = "not a text log"
+            return
+        pending = head
+        self.bytes = len(head)
+        while True:
+            *whole, pending = pending.split(b"\n")
+            for line in whole:
+                self.lines += 1
+                yield self.lines, self._decode(line)
+            if len(pending) > MAX_LINE_BYTES:
+                pending = yield from self._long_line(pending)
+                continue
+            chunk = self._file.read(CHUNK_BYTES)
+            if not chunk:
+                break
+            self.bytes += len(chunk)
+            pending += chunk
+        if pending:
+            self.lines += 1
+            yield self.lines, self._decode(pending)
+
+    def _long_line(self, start: bytes) -> Generator[tuple[int, str], None, bytes]:
+        """Skip to the end of an over-long line without keeping it; returns what follows it."""
+        self.cut += 1
+        kept, rest = start[:MAX_LINE_BYTES], start[MAX_LINE_BYTES:]
+        while b"\n" not in rest:
+            chunk = self._file.read(CHUNK_BYTES)
+            if not chunk:
+                rest = b""
+                break
+            self.bytes += len(chunk)
+            rest = chunk
+        self.lines += 1
+        yield self.lines, self._decode(kept)
+        return rest.partition(b"\n")[2]
+
+    @staticmethod
+    def _decode(line: bytes) -> str:
+        return line.decode("utf-8", "replace").rstrip("\r")
+
+
+def looks_binary(head: bytes) -> bool:
+    """Whether the first bytes are no text: many control characters, or hardly any valid UTF-8."""
+    sample = head[:SNIFF_BYTES]
+    control = sum(1 for byte in sample if byte < 32 and byte not in (9, 10, 13, 27, 8, 12))
+    if control > len(sample) // 20:
+        return True
+    decoded = sample.decode("utf-8", "replace")
+    return decoded.count("�") > max(len(decoded) // 5, 3)

@@ -1,0 +1,54 @@
+"""Printed times to microseconds since 1970 in UTC, with how far they are to be trusted."""
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+
+ASSUMED_YEAR = 2000
+"""For stamps without a year where nothing in the log names one: fixed, so that a file reads alike every year, and leap."""
+
+_FULL = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?\s*(Z|[+-]\d\d:?\d\d)?",
+)
+_SHORT = re.compile(r"(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
+
+Stamp = tuple[int, str]
+"""Microseconds, and ts_quality: exact or local."""
+
+
+def parse_full(text: str) -> Stamp | None:
+    """A stamp with a year: exact if it names its zone, else local (taken as UTC)."""
+    match = _FULL.search(text)
+    if match is None:
+        return None
+    zone = match[8]
+    offset = UTC
+    if zone and zone != "Z":
+        hours, minutes = int(zone[1:3]), int(zone[-2:])
+        delta = timedelta(hours=hours, minutes=minutes)
+        if delta >= timedelta(hours=24):
+            return None
+        offset = timezone(-delta if zone[0] == "-" else delta)
+    micros = int((match[7] or "0").ljust(6, "0")[:6])
+    moment = _moment([int(match[n]) for n in range(1, 7)], micros, offset)
+    return None if moment is None else (moment, "exact" if zone else "local")
+
+
+def parse_short(text: str, year: int | None) -> Stamp | None:
+    """A stamp such as vLLM's "11-21 08:30:01": no year, no zone."""
+    match = _SHORT.search(text)
+    if match is None:
+        return None
+    micros = int((match[6] or "0").ljust(6, "0")[:6])
+    moment = _moment([year or ASSUMED_YEAR, *(int(match[n]) for n in range(1, 6))], micros, UTC)
+    return None if moment is None else (moment, "local")
+
+
+def _moment(parts: list[int], micros: int, zone: timezone) -> int | None:
+    try:
+        moment = datetime(*parts, micros, tzinfo=zone)  # type: ignore[misc,arg-type]
+    except (ValueError, OverflowError):
+        return None
+    return int((moment - _EPOCH) / timedelta(microseconds=1))
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -1,0 +1,13 @@
+-- Processes other than the failing one that were seen to hold device memory
+-- params: stream, worker, incarnation, seq
+-- column used_bytes: what the process held
+-- column engine_like: its name is that of an inference engine
+SELECT process.stream, process.seq, process.line, process.pid, process.name, process.used_bytes, process.own,
+    process.name IS NOT NULL AND regexp_matches(process.name, '(?i)vllm|sglang|enginecore|tritonserver|trtllm|lmdeploy')
+    AND process.seq > $seq AS engine_like
+FROM process
+WHERE process.stream = $stream AND coalesce(process.own, FALSE) = FALSE
+    AND (process.worker = $worker OR process.seq > $seq)
+    AND process.incarnation = $incarnation
+ORDER BY process.used_bytes DESC NULLS LAST
+LIMIT 64;

@@ -1,0 +1,22 @@
+-- What became of a worker after an instant: signs that it went on, and that it died
+-- params: stream, worker, incarnation, seq
+-- column went_on: TRUE for progress, FALSE for the end
+SELECT stream, seq, line, went_on, what
+FROM (
+    SELECT stream, seq, line, worker, incarnation, TRUE AS went_on, 'throughput' AS what
+    FROM throughput
+    WHERE coalesce(generation_tokens_per_s, 0) > 0 OR coalesce(prompt_tokens_per_s, 0) > 0
+    UNION ALL
+    SELECT stream, seq, line, worker, incarnation, TRUE, 'batch' FROM step WHERE running_requests IS NOT NULL AND mode <> 'mixed'
+        AND (stream, line) NOT IN (SELECT (request.stream, request.line) FROM request WHERE sampled_by = 'scheduler_dump')
+    UNION ALL
+    SELECT stream, seq, line, worker, incarnation, TRUE, phase FROM lifecycle
+    WHERE phase IN ('ready', 'serving', 'weights_loaded', 'kv_allocated', 'capturing', 'compiling')
+    UNION ALL
+    SELECT stream, seq, line, worker, incarnation, FALSE, phase FROM lifecycle WHERE phase IN ('stopped', 'killed')
+    UNION ALL
+    SELECT stream, seq, line, worker, incarnation, FALSE, code FROM fault WHERE fatal
+) AS sign
+WHERE stream = $stream AND worker = $worker AND incarnation = $incarnation AND seq > $seq
+ORDER BY seq
+LIMIT 40;

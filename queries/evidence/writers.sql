@@ -1,0 +1,10 @@
+-- Process ids that wrote lines of earlier incarnations, or of other workers, before an instant
+-- params: stream, worker, incarnation, seq
+-- column pid: as printed in the line's process prefix
+SELECT DISTINCT stream, min(seq) AS seq, min(line) AS line, worker, incarnation,
+    TRY_CAST(regexp_extract(log.text, 'pid=(\d{1,10})\)', 1) AS BIGINT) AS pid
+FROM log
+WHERE stream = $stream AND seq < $seq AND (worker <> $worker OR incarnation <> $incarnation) AND log.text LIKE '%pid=%'
+GROUP BY ALL
+ORDER BY seq
+LIMIT 256;

@@ -1,0 +1,44 @@
+-- Functions that tell in which phase of a worker's life a traceback was taken
+-- column phase: recovery, warm_up, load_time or serving
+-- column part: what exactly was done there (wake_up, weights_update, capture, autotune, kv_pool, staging, prefill, decode, ...)
+-- column function_pattern: regular expression of the whole function name
+-- column file_pattern: regular expression found in the file's path, or NULL where the function's name is enough
+-- column weight: how much one such frame convinces, 0 to 1
+CREATE VIEW phase_marker AS
+SELECT phase, part, function_pattern, file_pattern, CAST(weight AS DOUBLE) AS weight
+FROM (VALUES
+    ('recovery', 'wake_up', 'wake_up|_wake_up\w*', NULL, 0.9),
+    ('recovery', 'wake_up', '(python_)?create_and_map', NULL, 0.8),
+    ('recovery', 'wake_up', 'resume_memory_occupation|resume', 'memory_saver|scheduler|model_runner|tokenizer_manager', 0.85),
+    ('recovery', 'weights_update', '_?update_weights?(_from_\w+|_inplace)?|reload_weights|finish_weight_update|receive_weights?', NULL, 0.9),
+    ('recovery', 'adapter', 'load_lora_adapter|_load_adapter|add_lora|load_lora_weight_tensor', NULL, 0.85),
+    ('recovery', 'transfer', 'getOrAllocateBuffers|start_load_kv|inject_kv\w*|recv_kv\w*|send_kv\w*|wait_for_layer_load', NULL, 0.75),
+    ('recovery', 'transfer', 'register_(kv_caches|memory|buffers?)', 'nixl|mooncake|lmcache|kv_transfer|disaggregation', 0.7),
+    ('warm_up', 'profile', 'determine_(num_)?available_\w+|profile_run|profile_num_available_blocks|_?profile_\w*memory\w*|get_available_gpu_memory_\w+', NULL, 0.9),
+    ('warm_up', 'profile', '_?dummy_(run|batch\w*|forward)', NULL, 0.85),
+    ('warm_up', 'sampler', '_?dummy_(sampler|pooler)_run', NULL, 0.9),
+    ('warm_up', 'capture', 'capture(_model|_graphs?|_begin|_end|_one_batch_size|_cudagraphs?|_full_cudagraph\w*)?|_capture\w*|_warmup_and_capture', NULL, 0.9),
+    ('warm_up', 'capture', '\w*graph_capture|init_(device|cuda)_graphs?|profile_cudagraph_memory|patch_model', NULL, 0.9),
+    ('warm_up', 'capture', '__(init|enter|exit|call)__', 'cuda_graph_runner|cudagraph|torch/cuda/graphs', 0.85),
+    ('warm_up', 'kernels', 'compile_or_warm_up_model|_?warm_?up(_model|_kernels)?|kernel_warmup|\w+_warmup', NULL, 0.85),
+    ('warm_up', 'autotune', 'run|_bench|benchmark|check_disk_cache|<dictcomp>|<lambda>', 'triton/runtime/autotuner', 0.9),
+    ('warm_up', 'autotune', 'do_bench(_cudagraph)?', 'triton/testing', 0.9),
+    ('warm_up', 'autotune', 'get_empty_cache_for_benchmark|autotune\w*|choose_one|_profile_single_kernel|_profile_runners', NULL, 0.85),
+    ('warm_up', 'autotune', 'benchmark\w*|autotune_to_one_config|bench', '_inductor', 0.85),
+    ('warm_up', 'compile', 'aot_compile\w*|compile_fx\w*|_compile_for_\w+', '_inductor|vllm/compilation', 0.5),
+    ('warm_up', 'kv_pool', '_?allocate_kv_cache\w*|initialize_kv_cache\w*|_?init_(memory_pool|kv_pool\w*|cache_engine)|_init_pools', NULL, 0.85),
+    ('warm_up', 'kv_pool', '_create_buffers|__init__', 'memory_pool|cache_engine', 0.8),
+    ('load_time', 'load', '_?load_model|load_model_\w+|_?initialize_model|get_model|init_model', NULL, 0.8),
+    ('load_time', 'load', '_?load_weights\w*|\w*weight_loader\w*|load_state_dict|_load_state_dict\w*|load_single_module|load_tensors', NULL, 0.85),
+    ('load_time', 'load', 'from_pretrained|_load_pretrained_model|_load_parameter_into_model|set_module_tensor_to_device|dispatch_model|materialize_\w+', NULL, 0.85),
+    ('load_time', 'reservation', 'caching_allocator_warmup', NULL, 0.9),
+    ('load_time', 'staging', '_?process_weights?(_after_loading)?|\w*repack\w*|_maybe_quant_weights\w*|quantize_weights?|convert_\w*weights?\w*|_?quantize_\w*weights?\w*', NULL, 0.9),
+    ('load_time', 'create', 'create_weights|make_layers', NULL, 0.85),
+    ('load_time', 'move', '_apply|convert|cuda', 'torch/nn/modules/module', 0.5),
+    ('serving', 'step', 'run_busy_loop|_process_engine_step|execute_model|event_loop_\w+|run_engine_loop|forward_batch_generation|run_scheduler_process|process_batch\w*', NULL, 0.5),
+    ('serving', 'generate', 'generate|_sample|_greedy_search|chat|stream_generate', NULL, 0.4),
+    ('serving', 'prefill', 'forward_extend|\w*prefill\w*|prepare_for_extend|alloc_for_extend|alloc_paged_token_slots_extend|\w*_ragged\w*', NULL, 0.7),
+    ('serving', 'prefill', 'embed_multimodal|get_multimodal_embeddings|_?execute_mm_encoder|get_(image|video|audio)_features?|encode_images?', NULL, 0.7),
+    ('serving', 'logits', '_?get_logits|compute_logits|compute_logprobs|gather_logprobs|_?get_prompt_logprobs\w*|log_softmax|\w*mqa_logits\w*', NULL, 0.6),
+    ('serving', 'decode', 'forward_decode|prepare_for_decode|alloc_for_decode|alloc_paged_token_slots_decode|retract_decode|check_decode_mem|update_running_batch|append_slots?|_preempt\w*', NULL, 0.6)
+) AS marker (phase, part, function_pattern, file_pattern, weight);

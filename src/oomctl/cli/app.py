@@ -1,0 +1,93 @@
+"""The entry point: it names the commands, and loads nothing that `--help` does not need.
+
+Every command imports its work inside its body, because duckdb, msgspec and the like cost more than all of typer.
+"""
+
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+
+from oomctl.cli import explain, import_, query, schema, triage
+from oomctl.cli.boundary import guard
+
+EPILOG = (
+    "Exit status: 0 ran; 1 only under --fail-on; 2 usage; 3 unreadable input; 4 environment; 70 internal; 130 interrupted."
+)
+
+app = typer.Typer(
+    name="oomctl",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+app.command("triage")(triage.triage)
+app.command("import")(import_.import_)
+app.command("query")(query.query)
+app.command("explain")(explain.explain)
+app.command("schema")(schema.schema)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from oomctl import __version__
+
+        sys.stdout.write(f"oomctl {__version__}\n")
+        raise typer.Exit
+
+
+def _print_help(context: typer.Context, wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(context.get_help() + "\n")
+        raise typer.Exit
+
+
+# Typer's own --help of a group loads pydantic as soon as a subcommand is named, even for that one's --help.
+@app.callback(epilog=EPILOG, add_help_option=False)
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere.")] = False,
+    help: Annotated[
+        bool, typer.Option("--help", "-h", callback=_print_help, is_eager=True, help="Show this message and exit.")
+    ] = False,
+) -> None:
+    """Explain and prevent GPU out-of-memory failures of LLM inference workers."""
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line.
+
+    Args:
+        arguments: What follows the program's name.
+
+    Returns:
+        The exit status (oomctl.schemas.errors.ExitCode).
+    """
+    debug, rest = _take_debug(arguments)
+    command = typer.main.get_command(app)
+
+    def body() -> int:
+        if rest:
+            return int(command.main(rest, prog_name="oomctl", standalone_mode=False) or 0)
+        from contextlib import redirect_stdout
+
+        with redirect_stdout(sys.stderr):
+            command.main(["--help"], prog_name="oomctl", standalone_mode=False)
+        return 2
+
+    return guard(body, debug)
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """What `oomctl` and `python -m oomctl` call; ends the process."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def _take_debug(arguments: list[str]) -> tuple[bool, list[str]]:
+    """--debug may stand anywhere before `--`, since one adds it to the end of a line that has just failed."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    head = [argument for argument in arguments[:end] if argument != "--debug"]
+    return len(head) < end, head + arguments[end:]

@@ -1,0 +1,40 @@
+"""A verdict for programs: JSON, JSON lines, CSV. Text from logs stays as it is; these formats can hold it."""
+
+import csv
+import io
+
+import msgspec
+
+from oomctl.schemas.verdict import Incident, Triage
+
+CSV_COLUMNS = (
+    "id", "verdict", "class", "code", "resource", "confidence", "survived", "phase", "worker", "incarnation", "rank",
+    "ts", "requested_bytes", "short_bytes", "first_cause", "summary",
+)  # fmt: skip
+
+
+def triage_json(triage: Triage) -> str:
+    """The whole verdict, indented, fields in declared order."""
+    return msgspec.json.format(msgspec.json.encode(triage), indent=2).decode() + "\n"
+
+
+def triage_jsonl(triage: Triage) -> str:
+    """One incident per line."""
+    return "".join(msgspec.json.encode(incident).decode() + "\n" for incident in triage.incidents)
+
+
+def triage_csv(triage: Triage) -> str:
+    """One row per incident; NULL is empty."""
+    target = io.StringIO()
+    writer = csv.writer(target, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    writer.writerows(_csv_row(incident) for incident in triage.incidents)
+    return target.getvalue()
+
+
+def _csv_row(incident: Incident) -> list[object]:
+    record = msgspec.to_builtins(incident)
+    record["first_cause"] = incident.causes[0].cause if incident.causes else None
+    if incident.survived is not None:
+        record["survived"] = str(incident.survived).lower()
+    return [record[column] for column in CSV_COLUMNS]

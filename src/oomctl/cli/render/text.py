@@ -1,0 +1,77 @@
+"""Text from logs, made safe and made to fit: a log must never steer the terminal of the person who reads it."""
+
+import re
+from unicodedata import combining, east_asian_width
+
+# C0 and C1 controls, invisible and direction-changing characters, line separators, lone surrogates.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+_MD_SPECIAL = re.compile(r"([\\`*\[\]<>|#~&])|(?<!\w)_|_(?!\w)")
+
+STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+
+
+def escape(text: str) -> str:
+    """Show control, invisible and direction-changing characters as \\x1b or \\u202e; a tab becomes a space."""
+    return _UNSAFE.sub(_shown, text)
+
+
+def _shown(match: re.Match[str]) -> str:
+    point = ord(match[0])
+    return " " if match[0] == "\t" else f"\\x{point:02x}" if point < 0x100 else f"\\u{point:04x}"
+
+
+def escape_md(text: str) -> str:
+    """As `escape`, and nothing in it is Markdown or HTML any more."""
+    return _MD_SPECIAL.sub(r"\\\g<0>", escape(text))
+
+
+def code_md(text: str) -> str:
+    """Inline code that no backtick in the text can end."""
+    text = escape(text)
+    ticks = "`" * (_longest_ticks(text) + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{ticks}{pad}{text}{pad}{ticks}"
+
+
+def fence_md(lines: list[str], language: str = "text") -> list[str]:
+    """A fenced block that no line in it can end."""
+    lines = [escape(line) for line in lines]
+    fence = "`" * max(3, 1 + max((_longest_ticks(line) for line in lines), default=0))
+    return [f"{fence}{language}", *lines, fence]
+
+
+def _longest_ticks(text: str) -> int:
+    return max((len(run) for run in re.findall("`+", text)), default=0)
+
+
+def cells(text: str) -> int:
+    """Terminal columns that the text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def cut(text: str, width: int) -> str:
+    """At most `width` columns. What is too long loses its middle: a log line says who first, and how much last."""
+    if cells(text) <= width:
+        return text
+    if width <= 1:
+        return "…"[:width]
+    head, tail = _fitting(text, width // 2), _fitting(text[::-1], (width - 1) // 2)[::-1]
+    return f"{head}…{tail}"
+
+
+def _fitting(text: str, width: int) -> str:
+    used = 0
+    for index, char in enumerate(text):
+        used += cells(char)
+        if used > width:
+            return text[:index]
+    return text
+
+
+def paint(text: str, style: str, colour: bool) -> str:
+    """The text in the named styles ("bold red"), or as it is."""
+    if not colour or not style:
+        return text
+    return f"\x1b[{';'.join(STYLES[name] for name in style.split())}m{text}\x1b[0m"

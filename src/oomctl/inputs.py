@@ -1,0 +1,80 @@
+"""Which files a command's arguments mean: files, globs, folders, and - for standard input."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from glob import glob, has_magic
+from pathlib import Path
+
+from oomctl.schemas.errors import OomctlError
+
+STDIN = "-"
+Report = Callable[[OomctlError], None]
+
+
+def expand(paths: Sequence[str], report: Report) -> list[str]:
+    """The files that the arguments mean, each once, in the order given; a folder's and a glob's files are sorted.
+
+    Args:
+        paths: As typed. A folder stands for its files and those of its direct subfolders, hidden ones left out.
+        report: Called with every argument that means nothing.
+    """
+    found: dict[str, str] = {}
+    for path in paths:
+        try:
+            for file in _files(path):
+                found.setdefault(file if file == STDIN else os.path.realpath(file), file)
+        except OomctlError as error:
+            report(error)
+        except OSError as error:
+            report(unreadable(path, error))
+    return list(found.values())
+
+
+def label(path: str) -> str:
+    """The stream's name: the path as given, in text that is valid Unicode even where the file's name is not."""
+    return "stdin" if path == STDIN else os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def unreadable(path: str, error: OSError) -> OomctlError:
+    """What to tell of a file that the system would not open or read."""
+    where = label(path)
+    if isinstance(error, FileNotFoundError):
+        return OomctlError(f"no such file ({where})", "check the path; - reads standard input")
+    if isinstance(error, PermissionError):
+        return OomctlError(f"permission denied ({where})", "run as a user who may read it")
+    return OomctlError(f"cannot read ({where}): {error.strerror or error}", "copy the file elsewhere and try again")
+
+
+def _files(path: str) -> Iterator[str]:
+    if path == STDIN:
+        yield path
+    elif not path:
+        raise OomctlError("an empty path", "check the shell variable that it came from")
+    elif Path(path).is_dir():
+        yield from _folder(path)
+    elif has_magic(path) and not os.path.lexists(path):
+        matches = sorted(glob(path, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
+        if not matches:
+            raise OomctlError(f"no file matches ({label(path)})", "check the pattern, and quote it for the shell")
+        for match in matches:
+            if Path(match).is_dir():
+                yield from _folder(match)
+            else:
+                yield match
+    else:
+        yield path
+
+
+def _folder(path: str) -> Iterator[str]:
+    """Regular files in it and in its direct subfolders: one pod's folder of logs, not a whole disk."""
+    empty = True
+    for folder in [Path(path), *_visible(Path(path), Path.is_dir)]:
+        for file in _visible(folder, Path.is_file):
+            empty = False
+            yield str(file)
+    if empty:
+        raise OomctlError(f"no files in folder ({label(path)})", "give the folder that holds the logs")
+
+
+def _visible(folder: Path, wanted: Callable[[Path], bool]) -> list[Path]:
+    return sorted(entry for entry in folder.iterdir() if not entry.name.startswith(".") and wanted(entry))

@@ -1,0 +1,1 @@
+"""Tests of oomctl; a package, so that tests can share `tests.scenarios` and other helpers."""

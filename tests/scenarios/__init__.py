@@ -1,0 +1,7 @@
+"""Labelled incidents, deterministic: as event tables of any size and as engines' logs. See `catalogue`."""
+
+from tests.scenarios.catalogue import Label, Scenario, catalogue
+from tests.scenarios.log import render_log
+from tests.scenarios.table import build, build_arrow
+
+__all__ = ["Label", "Scenario", "build", "build_arrow", "catalogue", "render_log"]
