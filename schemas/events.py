@@ -27,7 +27,4 @@ def view_columns(kind: Kind) -> list[tuple[str, Field]]:
         (column name, field) pairs; a field that is named like a common column gets the kind's name before it,
         so that `stack.line` becomes `stack_line`.
     """
-    return [
-        (f"{kind.name}_{field.name}" if field.name in COMMON_NAMES else field.name, field)
-        for field in kind.fields
-    ]
+    return [(f"{kind.name}_{field.name}" if field.name in COMMON_NAMES else field.name, field) for field in kind.fields]

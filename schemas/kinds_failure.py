@@ -11,9 +11,7 @@ FAILURE_KINDS: tuple[Kind, ...] = (
         "reports are rows too (kv_blocks, not fatal).",
         (
             text("resource", "Of what.", *RESOURCES),
-            text(
-                "api", "Who reported it: torch, cuda, hip, cublas, nccl, cpu_allocator, kernel, engine, ..."
-            ),
+            text("api", "Who reported it: torch, cuda, hip, cublas, nccl, cpu_allocator, kernel, engine, ..."),
             text("error_type", "Exception type, or the event (retraction, preemption, oom_kill, sigkill)."),
             text("message", "As printed, redacted."),
             integer("requested_bytes", "Asked for."),

@@ -76,9 +76,7 @@ MEMORY_KINDS: tuple[Kind, ...] = (
             text("owner", "Which part of the engine, or which peak (steady, load_peak, estimate, ...)."),
             text("pool_id", "Allocator pool."),
             integer("bytes", "How many."),
-            integer(
-                "resolution_bytes", "A printed 14.99 GiB is good to 5 MiB: half a unit of its last digit."
-            ),
+            integer("resolution_bytes", "A printed 14.99 GiB is good to 5 MiB: half a unit of its last digit."),
             text("shape", "Tensor or batch shape."),
         ),
     ),

@@ -1,6 +1,6 @@
 """Kinds of the event table that say what the engine did: its life, its batches, its requests."""
 
-from oomctl.schemas.declare import Field, Kind, integer, number, text
+from oomctl.schemas.declare import Field, Kind, flag, integer, number, text
 
 PHASES = (
     "spawned", "loading", "weights_loaded", "profiling", "kv_allocated", "compiling", "capturing", "ready", "serving",
@@ -44,6 +44,7 @@ SERVING_KINDS: tuple[Kind, ...] = (
             integer("waiting_requests", "Queued."),
             integer("logits_positions", "Positions for which logits are computed."),
             integer("duration_us", "How long it took."),
+            flag("dumped", "Printed by the engine because it failed: the failing batch itself."),
         ),
     ),
     Kind(

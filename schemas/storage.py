@@ -28,9 +28,7 @@ def connect() -> "duckdb.DuckDBPyConnection":
     """An empty in-memory DuckDB with the event table and its views, in UTC, that loads no extension from anywhere."""
     import duckdb
 
-    connection = duckdb.connect(
-        config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
-    )
+    connection = duckdb.connect(config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"})
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET enable_progress_bar = false")
     connection.execute(ddl.script())
@@ -52,9 +50,7 @@ def load_rows(connection: "duckdb.DuckDBPyConnection", rows: Iterable[Row]) -> i
                 file.write(b"\n")
                 count += 1
         if count:
-            spec = ", ".join(
-                f"'{name}': '{kind}'" for name, kind in (ddl.columns() | {"ts": "BIGINT"}).items()
-            )
+            spec = ", ".join(f"'{name}': '{kind}'" for name, kind in (ddl.columns() | {"ts": "BIGINT"}).items())
             connection.execute(
                 f"INSERT INTO {ddl.TABLE} BY NAME SELECT * REPLACE (make_timestamp(ts) AS ts) "
                 f"FROM read_json(?, format = 'newline_delimited', columns = {{{spec}}}, "
@@ -64,9 +60,7 @@ def load_rows(connection: "duckdb.DuckDBPyConnection", rows: Iterable[Row]) -> i
     return count
 
 
-def write_parquet(
-    connection: "duckdb.DuckDBPyConnection", path: Path, writer: str, incident_id: str | None = None
-) -> None:
+def write_parquet(connection: "duckdb.DuckDBPyConnection", path: Path, writer: str, incident_id: str | None = None) -> None:
     """Write the event table, sorted by SORT_KEY, to a Parquet file that only its owner may read.
 
     The file appears whole or not at all: it is written beside its place and moved there.
@@ -111,15 +105,10 @@ def load_parquet(connection: "duckdb.DuckDBPyConnection", path: Path) -> int:
     try:
         metadata = {
             bytes(key).decode("utf-8", "replace"): bytes(value).decode("utf-8", "replace")
-            for key, value in connection.execute(
-                "SELECT key, value FROM parquet_kv_metadata(?)", [str(path)]
-            ).fetchall()
+            for key, value in connection.execute("SELECT key, value FROM parquet_kv_metadata(?)", [str(path)]).fetchall()
         }
         _check_version(metadata.get(VERSION_KEY), path)
-        present = {
-            row[0]
-            for row in connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(path)]).fetchall()
-        }
+        present = {row[0] for row in connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(path)]).fetchall()}
         unknown = present - ddl.columns().keys()
         if unknown:
             raise OomctlError(
@@ -139,9 +128,7 @@ def load_parquet(connection: "duckdb.DuckDBPyConnection", path: Path) -> int:
 
 def _check_version(version: str | None, path: Path) -> None:
     if version is None:
-        raise OomctlError(
-            f"Parquet, but not written by oomctl ({path})", "give a file that `oomctl import` wrote"
-        )
+        raise OomctlError(f"Parquet, but not written by oomctl ({path})", "give a file that `oomctl import` wrote")
     if not version.isdigit() or int(version) > SCHEMA_VERSION:
         raise OomctlError(
             f"schema version {version[:20]} is newer than this oomctl reads, {SCHEMA_VERSION} ({path})",

@@ -1,8 +1,8 @@
 """Who was in the batch and in the queue, and what the allocator looked like."""
 
+from oomctl.analyzers.triage.batch import failing_batch
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import cite
-from oomctl.analyzers.triage.prefill_spike import failing_batch
 from oomctl.schemas.verdict import AllocatorState, Cohort
 
 MAX_REQUESTS = 16

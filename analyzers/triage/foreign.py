@@ -54,6 +54,14 @@ def foreign(case: Case) -> Foreign:
     return Foreign(amount if noteworthy else None, rows if noteworthy else [], at_start, earlier, restarts)
 
 
+def held_by_an_earlier_life(case: Case) -> list[EvidenceRow]:
+    """Rows that show memory of an earlier life, or of the instance being replaced, still held when this one started."""
+    others = foreign(case)
+    if others.bytes is None:
+        return []
+    return others.earlier or (others.at_start if others.restarts else [])
+
+
 def cause(case: Case, others: Foreign) -> Cause | None:
     """The foreign_process link of the cause chain, or None where nobody else matters."""
     if others.bytes is None:

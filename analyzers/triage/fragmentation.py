@@ -1,16 +1,11 @@
 """OOM005 fragmentation: enough bytes are free, none in the size or the pool that is needed. Rare; the naive test misleads."""
 
 from oomctl.analyzers.triage.assess import Assessment
+from oomctl.analyzers.triage.batch import cached_enough, done_before, failing_batch
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import cite
-from oomctl.analyzers.triage.prefill_spike import failing_batch
 from oomctl.analyzers.triage.words import percent, size
 from oomctl.schemas.verdict import Cause
-
-LARGE_REQUEST_SHARE = 0.0025
-"""Of the device (200 MiB of 80 GiB): smaller requests are served from split blocks and small segments."""
-CLOSE_SHARE = 0.1
-"""A request that misses the free device memory by less than this share of itself is squeezed, not fragmented."""
 
 
 def assess(case: Case) -> Assessment:
@@ -38,7 +33,7 @@ def assess(case: Case) -> Assessment:
             0.4,
             [case.root],
         )
-    if cached < requested or share < LARGE_REQUEST_SHARE:
+    if not cached_enough(case):
         return result
     result.add(
         f"{size(cached)} lay reserved but unallocated, more than the {size(requested)} asked for",
@@ -48,23 +43,12 @@ def assess(case: Case) -> Assessment:
     if case.frame_phase in ("load_time", "recovery") or case.stage == "loading":
         shown = case.frames_of(case.frame_phase)[:1] if case.frame_phase else case.stage_rows
         result.object("while loading, cached blocks are leftovers of the copies that overlap", 0.8, shown)
-    batch = failing_batch(case)
-    earlier = [row for row in case.ask("batch") if not row["dumped"]]
-    if batch is not None and not batch["dumped"]:
-        earlier = earlier[1:]
-    tokens = (batch or {}).get("prefill_tokens")
-    if tokens:
-        done = [row for row in earlier if (row["prefill_tokens"] or 0) >= tokens]
-        if done:
-            result.add(
-                f"a batch of the same size or larger ({done[0]['prefill_tokens']} prompt tokens) had succeeded before",
-                0.6,
-                done[:1],
-            )
-        else:
-            result.object(
-                "no batch of that size had succeeded before: it is simply the largest so far", 0.5, [batch] if batch else []
-            )
+    batch, done = failing_batch(case), done_before(case)
+    if done:
+        tokens = done[0]["prefill_tokens"]
+        result.add(f"a batch of the same size or larger ({tokens} prompt tokens) had succeeded before", 0.6, done[:1])
+    elif batch is not None and batch["prefill_tokens"]:
+        result.object("no batch of that size is known to have succeeded before", 0.5, [batch])
     if result.evidence:
         detail = f"{percent(cached / requested)} of the request was cached, in pieces"
         result.causes.append(Cause(cause="cached_blocks_do_not_fit", bytes=cached, detail=detail, cites=cite([case.root])))

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     import duckdb
 
 MAX_MEMBERS = 256
+MIN_PRESSURE_REPORTS = 2
 
 
 def incidents(connection: "duckdb.DuckDBPyConnection") -> list[list[EvidenceRow]]:
@@ -28,8 +29,13 @@ def incidents(connection: "duckdb.DuckDBPyConnection") -> list[list[EvidenceRow]
         _join_soft(groups, row)
     for row in ask(connection, "kv_pressure"):
         _join_pressure(groups, row)
-    found = [_rooted(members) for members in groups.values()]
+    found = [_rooted(members) for members in groups.values() if not _chance(members)]
     return sorted(found, key=lambda members: (members[0]["stream"], members[0]["seq"]))
+
+
+def _chance(members: list[EvidenceRow]) -> bool:
+    """Whether only the usage reports speak, and too few of them: requests that finish and arrive look alike for one report."""
+    return all(row["what"] == "pressure" for row in members) and len(members) < MIN_PRESSURE_REPORTS
 
 
 def _join_soft(groups: dict[tuple[object, ...], list[EvidenceRow]], row: EvidenceRow) -> None:

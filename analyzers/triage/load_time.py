@@ -3,6 +3,7 @@
 from oomctl.analyzers.triage.assess import Assessment, frame_words
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import cite
+from oomctl.analyzers.triage.foreign import held_by_an_earlier_life
 from oomctl.analyzers.triage.words import size
 from oomctl.schemas.verdict import Cause
 
@@ -39,6 +40,9 @@ def assess(case: Case) -> Assessment:
             )
     if case.root["resource"] == "kv_blocks":
         result.object("the KV pool ran out, which does not exist while loading", 0.95, [case.root])
+    overlap = held_by_an_earlier_life(case)
+    if overlap:
+        result.object("the device was already taken by a life of the worker that had ended", 0.6, overlap[:2])
     if case.stage in ("serving", "warm_up") and case.frame_phase not in ("load_time",):
         result.object("the weights had been loaded before", 0.6, case.stage_rows)
     if not result.causes and result.evidence:

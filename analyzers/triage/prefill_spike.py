@@ -1,6 +1,7 @@
 """OOM003 prefill_spike: long prompts ask for activations, logits, workspace and new KV at once."""
 
 from oomctl.analyzers.triage.assess import Assessment, frame_words
+from oomctl.analyzers.triage.batch import cached_enough, done_before, failing_batch
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import EvidenceRow, cite
 from oomctl.analyzers.triage.words import percent
@@ -46,6 +47,9 @@ def assess(case: Case) -> Assessment:
         result.object(f"the allocation was made for a decode step: {frame_words(decode)}", 0.6, decode[:1])
     if batch is not None and batch["dumped"] and batch["prefill_tokens"] == 0:
         result.object("the failing batch held no prompt", 0.8, [batch])
+    done = done_before(case) if cached_enough(case) else []
+    if done:
+        result.object("a batch of that size had run before, and enough was cached: it is not the size alone", 0.6, done[:1])
     if result.evidence:
         logits = case.frames_of("serving", "logits")
         if logits:
@@ -53,12 +57,6 @@ def assess(case: Case) -> Assessment:
         else:
             result.causes.append(_chunk(case, batch))
     return result
-
-
-def failing_batch(case: Case) -> EvidenceRow | None:
-    """The batch that failed: as dumped, else the last one printed before."""
-    rows = case.ask("batch")
-    return next((row for row in rows if row["dumped"]), rows[0] if rows else None)
 
 
 def _prompt_load(case: Case, result: Assessment, usage: list[EvidenceRow]) -> None:

@@ -3,7 +3,7 @@
 from oomctl.analyzers.triage.assess import Assessment, frame_words
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import cite
-from oomctl.analyzers.triage.foreign import Foreign, foreign
+from oomctl.analyzers.triage.foreign import Foreign, foreign, held_by_an_earlier_life
 from oomctl.analyzers.triage.words import size
 from oomctl.schemas.verdict import Cause
 
@@ -40,24 +40,20 @@ def assess(case: Case) -> Assessment:
 
 def _overlap(case: Case, result: Assessment, others: Foreign) -> None:
     """Memory of an earlier life, or of the instance that is being replaced, is still held."""
-    if not others.at_start and not others.earlier:
+    held = held_by_an_earlier_life(case)
+    if not held:
         return
     amount = others.bytes
     if others.earlier:
         pids = ", ".join(str(row["pid"]) for row in others.earlier[:3])
         result.add(
-            f"process {pids} is an earlier incarnation of this worker and still holds {size(amount)}",
-            0.85,
-            others.earlier[:3],
+            f"process {pids} is an earlier incarnation of this worker and still holds {size(amount)}", 0.85, held[:3]
         )
     if others.restarts:
-        says = "an earlier life of the worker had just ended, or is being restarted"
-        result.add(says, 0.65 if others.at_start else 0.3, others.restarts[:3])
-        if others.at_start:
-            result.add(
-                f"{size(amount)} of the device were taken before this worker had loaded anything", 0.45, others.at_start[:2]
-            )
-    if others.earlier or (others.restarts and others.at_start):
-        shown = cite((others.earlier or others.at_start)[:1])
-        detail = "memory of a life that has ended is still held"
-        result.causes.insert(0, Cause(cause="earlier_incarnation", bytes=amount, detail=detail, cites=shown))
+        result.add("an earlier life of the worker had just ended, or is being restarted", 0.65, others.restarts[:3])
+    if others.at_start:
+        result.add(
+            f"{size(amount)} of the device were taken before this worker had loaded anything", 0.45, others.at_start[:2]
+        )
+    detail = "memory of a life that has ended is still held"
+    result.causes.insert(0, Cause(cause="earlier_incarnation", bytes=amount, detail=detail, cites=cite(held[:1])))

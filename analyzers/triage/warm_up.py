@@ -3,6 +3,7 @@
 from oomctl.analyzers.triage.assess import Assessment, frame_words
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import cite
+from oomctl.analyzers.triage.foreign import held_by_an_earlier_life
 from oomctl.schemas.verdict import Cause
 
 CAUSES = {
@@ -53,6 +54,9 @@ def assess(case: Case) -> Assessment:
     masked = [row for row in case.members if row.get("api") == "nvml_assert"]
     if masked:
         result.add("the allocator failed while it composed its out-of-memory message: NVML did not answer", 0.3, masked[:1])
+    overlap = held_by_an_earlier_life(case)
+    if overlap:
+        result.object("the device was already taken by a life of the worker that had ended", 0.6, overlap[:2])
     if case.root["resource"] == "kv_blocks":
         result.object("KV blocks ran out, which needs running requests", 0.9, [case.root])
     if case.stage == "serving" and case.frame_phase != "warm_up":

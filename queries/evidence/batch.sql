@@ -6,7 +6,7 @@
     SELECT stream, seq, line, FALSE AS dumped, mode, prefill_tokens, decode_tokens, cached_tokens, running_requests,
         waiting_requests
     FROM step
-    WHERE stream = $stream AND worker = $worker AND incarnation = $incarnation AND seq < $seq
+    WHERE stream = $stream AND worker = $worker AND incarnation = $incarnation AND seq < $seq AND NOT coalesce(dumped, FALSE)
     ORDER BY seq DESC
     LIMIT 40
 )
@@ -14,8 +14,7 @@ UNION ALL
 (
     SELECT stream, seq, line, TRUE, mode, prefill_tokens, decode_tokens, cached_tokens, running_requests, waiting_requests
     FROM step
-    WHERE stream = $stream AND worker = $worker AND incarnation = $incarnation AND seq > $seq
-        AND (stream, line) IN (SELECT (request.stream, request.line) FROM request WHERE sampled_by = 'scheduler_dump')
+    WHERE stream = $stream AND worker = $worker AND incarnation = $incarnation AND seq > $seq AND dumped
     ORDER BY seq
     LIMIT 1
 );

@@ -19,7 +19,13 @@ WITH failure AS (
         stream, seq, line, ts, ts_quality, node, worker, incarnation, rank, rank_name, device_id,
         'killed', 'host', 'system', CASE WHEN signal = 9 THEN 'sigkill' ELSE 'vanished' END, detail, TRUE, NULL, FALSE
     FROM lifecycle
-    WHERE phase = 'killed'
+    -- A process that had failed before, or whose engine had given up, was not killed out of the blue: that is its shutdown.
+    WHERE phase = 'killed' AND NOT EXISTS (
+        SELECT 1 FROM fault
+        WHERE fault.stream = lifecycle.stream AND fault.worker = lifecycle.worker
+            AND fault.incarnation = lifecycle.incarnation AND fault.seq < lifecycle.seq
+            AND (fault.code = 'engine_dead' OR (fault.code = 'exception' AND fault.rank_name <> 'APIServer'))
+    )
     UNION ALL
     SELECT
         stream, seq, line, ts, ts_quality, node, worker, incarnation, rank, rank_name, device_id,
@@ -35,7 +41,7 @@ progress AS (
     UNION ALL
     SELECT stream, seq, worker, incarnation
     FROM step
-    WHERE mode IN ('prefill', 'decode') AND running_requests IS NOT NULL AND duration_us IS NULL
+    WHERE NOT coalesce(dumped, FALSE)
     UNION ALL
     SELECT stream, seq, worker, incarnation
     FROM lifecycle

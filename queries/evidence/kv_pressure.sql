@@ -6,7 +6,7 @@ WITH report AS (
     SELECT kv_pool.stream, kv_pool.seq, kv_pool.line, kv_pool.ts, kv_pool.ts_quality, kv_pool.node, kv_pool.worker,
         kv_pool.incarnation, kv_pool.rank, kv_pool.rank_name, kv_pool.usage_ratio,
         throughput.running_requests, throughput.waiting_requests, throughput.prompt_tokens_per_s,
-        throughput.preempted_requests, throughput.swapped_requests
+        throughput.swapped_requests
     FROM kv_pool
     INNER JOIN throughput ON throughput.stream = kv_pool.stream AND throughput.line = kv_pool.line
     WHERE kv_pool.usage_ratio IS NOT NULL AND throughput.generation_tokens_per_s IS NOT NULL
@@ -24,13 +24,12 @@ compared AS (
 
 SELECT stream, seq, line, ts, ts_quality, node, worker, incarnation, rank, rank_name,
     greatest(usage_ratio, coalesce(usage_before, 0)) AS usage_ratio, running_requests, waiting_requests, running_before,
-    waiting_before, greatest(coalesce(preempted_requests, 0), coalesce(swapped_requests, 0), running_before - running_requests)
+    waiting_before, greatest(coalesce(swapped_requests, 0), running_before - running_requests)
         AS lost
 FROM compared
 WHERE greatest(usage_ratio, coalesce(usage_before, 0)) >= 0.9
     AND (
         (running_requests < running_before AND waiting_requests > waiting_before)
-        OR coalesce(preempted_requests, 0) > 0
         OR coalesce(swapped_requests, 0) > 0
     )
 ORDER BY stream, seq;

@@ -7,8 +7,7 @@ FROM (
     FROM throughput
     WHERE coalesce(generation_tokens_per_s, 0) > 0 OR coalesce(prompt_tokens_per_s, 0) > 0
     UNION ALL
-    SELECT stream, seq, line, worker, incarnation, TRUE, 'batch' FROM step WHERE running_requests IS NOT NULL AND mode <> 'mixed'
-        AND (stream, line) NOT IN (SELECT (request.stream, request.line) FROM request WHERE sampled_by = 'scheduler_dump')
+    SELECT stream, seq, line, worker, incarnation, TRUE, 'batch' FROM step WHERE NOT coalesce(dumped, FALSE)
     UNION ALL
     SELECT stream, seq, line, worker, incarnation, TRUE, phase FROM lifecycle
     WHERE phase IN ('ready', 'serving', 'weights_loaded', 'kv_allocated', 'capturing', 'compiling')

@@ -20,7 +20,7 @@ FROM (VALUES
     ('warm_up', 'capture', 'capture(_model|_graphs?|_begin|_end|_one_batch_size|_cudagraphs?|_full_cudagraph\w*)?|_capture\w*|_warmup_and_capture', NULL, 0.9),
     ('warm_up', 'capture', '\w*graph_capture|init_(device|cuda)_graphs?|profile_cudagraph_memory|patch_model', NULL, 0.9),
     ('warm_up', 'capture', '__(init|enter|exit|call)__', 'cuda_graph_runner|cudagraph|torch/cuda/graphs', 0.85),
-    ('warm_up', 'kernels', 'compile_or_warm_up_model|_?warm_?up(_model|_kernels)?|kernel_warmup|\w+_warmup', NULL, 0.85),
+    ('warm_up', 'kernels', 'compile_or_warm_up_model|_?warm_?up(_\w+)?|(kernel|model|flashinfer|deep_gemm|gemm|attention|moe)_(warmup|autotune)', NULL, 0.85),
     ('warm_up', 'autotune', 'run|_bench|benchmark|check_disk_cache|<dictcomp>|<lambda>', 'triton/runtime/autotuner', 0.9),
     ('warm_up', 'autotune', 'do_bench(_cudagraph)?', 'triton/testing', 0.9),
     ('warm_up', 'autotune', 'get_empty_cache_for_benchmark|autotune\w*|choose_one|_profile_single_kernel|_profile_runners', NULL, 0.85),

@@ -55,6 +55,12 @@ def prefill_step(tokens: int, running: int, waiting: int, cached: int | None = N
     return Fact("step", fields)
 
 
+def dumped_step(tokens: int) -> Fact:
+    """The failing batch, as the engine dumps it after the failure."""
+    fields: dict[str, Value] = {"mode": "prefill", "prefill_tokens": tokens, "running_requests": 1, "dumped": True}
+    return Fact("step", fields)
+
+
 def blocks_short(event: str, requests: int | None = None, **more: Value) -> Fact:
     """KV blocks ran short: a retraction or preemption (not fatal), or an error that ended the engine."""
     fields: dict[str, Value] = {"resource": "kv_blocks", "api": "engine", "error_type": event, "fatal": False}

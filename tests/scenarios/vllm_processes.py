@@ -112,7 +112,7 @@ class VllmProcesses(Writer):
                 f"num_scheduled_tokens={{chatcmpl-{f.port}: {step_tokens}}}, "
                 f"total_num_scheduled_tokens={step_tokens}, preempted_req_ids=[])"
             )
-            self.say(text, facts.prefill_step(step_tokens, 1, 0), level="ERROR", where="dump_input.py:79")
+            self.say(text, facts.dumped_step(step_tokens), level="ERROR", where="dump_input.py:79")
         if f.ranks > 1:
             self._core_died(ready)
         if ready:

@@ -54,9 +54,10 @@ def _distributed(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield from memory("collective", gib(match[1]))
 
 
-@rules.on("Load weight end", r"Load weight end\..*?mem usage=([\d.]+) GB")
+@rules.on("Load weight end", r"Load weight end\.(?:.*?mem usage=([\d.]+) GB)?")
 def _loaded(match: re.Match[str], record: Record) -> Iterator[Fact]:
-    yield from memory("weights", gib(match[1]), owner="steady")
+    if match[1] is not None:
+        yield from memory("weights", gib(match[1]), owner="steady")
     yield phase("weights_loaded")
     yield from _free(record)
 

@@ -323,9 +323,12 @@ def _throughput(match: re.Match[str], record: Record) -> Iterator[Fact]:
         if found is not None:
             fields[key] = integer(found[1])
     preempted = re.search(r"Preemptions: (\d+)", text)
+    requests = integer(preempted[1]) if preempted is not None else 0
     if preempted is not None:
-        fields["preempted_requests"] = integer(preempted[1])
+        fields["preempted_requests"] = requests
     yield Fact("throughput", fields)
+    if requests:
+        yield _preemption(record, requests)
     usage = re.search(r"(GPU|CPU|\w+) KV cache usage: ([\d.]+)%", text)
     if usage is not None:
         digits = len(usage[2].partition(".")[2])
@@ -344,13 +347,31 @@ def _throughput(match: re.Match[str], record: Record) -> Iterator[Fact]:
     r"Sequence group \S+ is preempted by (\S+) mode .*?(?:total_num_cumulative_preemption=(\d+))?\.?$",
 )
 def _preempted(match: re.Match[str], record: Record) -> Iterator[Fact]:
+    yield _preemption(record, 1)
+
+
+def _preemption(record: Record, requests: int) -> Fact:
+    fields = {"resource": "kv_blocks", "api": "engine", "error_type": "preemption", "requests": requests, "fatal": False}
+    return Fact("oom", {**fields, "message": record.text[:1000]})
+
+
+@rules.on(
+    "Iteration(",
+    r"Iteration\((\d+)\): (\d+) context requests, (\d+) context tokens, (\d+) generation requests, (\d+) generation tokens",
+)
+def _iteration(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    """One step, where --enable-logging-iteration-details is on."""
+    context, decode = integer(match[3]), integer(match[5])
     yield Fact(
-        "oom",
+        "step",
         {
-            "resource": "kv_blocks", "api": "engine", "error_type": "preemption", "message": record.text[:1000],
-            "requests": 1, "fatal": False,
+            "step_id": integer(match[1]),
+            "mode": "mixed" if context and decode else "prefill" if context else "decode",
+            "prefill_tokens": context,
+            "decode_tokens": decode,
+            "running_requests": integer(match[2]) + integer(match[4]),
         },
-    )  # fmt: skip
+    )
 
 
 @rules.on("Sleep mode freed", rf"Sleep mode freed {_G} memory, {_G} memory is still in use")

@@ -35,7 +35,7 @@ def _output(match: re.Match[str], _: Record) -> Iterator[Fact]:
     if not scheduled and total is not None:
         fields = {"prefill_tokens": None, "decode_tokens": None}
     fields["mode"] = "mixed" if prefill and decode else "prefill" if prefill else "decode" if decode else None
-    yield Fact("step", fields)
+    yield Fact("step", {**fields, "dumped": True})
     yield from _requests(text, dict(scheduled))
 
 
