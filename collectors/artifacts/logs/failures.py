@@ -30,7 +30,7 @@ def of_line(record: Record) -> Fact | None:
     A line below WARNING may advise about memory at any length; only an exception at its very beginning counts.
     """
     text = record.text.strip()
-    if not torch_message.LOOKS_LIKE.search(text) and not system.LOOKS_LIKE.search(text) and "rror" not in text:
+    if not torch_message.looks_like(text) and not system.looks_like(text) and "rror" not in text:
         return None
     lone = _LONE.match(text)
     if lone is not None and not (record.headed and not record.serious and record.level is not None):
@@ -72,7 +72,7 @@ def _classify(error_type: str, message: str, functions: frozenset[str]) -> Fact 
     host = system.host_failure(error_type, message)
     if host is not None:
         return Fact("oom", {**host, "message": redact(message)[:2000]})
-    if not torch_message.LOOKS_LIKE.search(full):
+    if not torch_message.looks_like(full):
         return None
     parsed = torch_message.parse(full)
     if parsed is None:

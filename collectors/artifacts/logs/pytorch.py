@@ -25,7 +25,6 @@ facts = rules.facts
 
 @rules.on("Loading checkpoint shards", r"Loading checkpoint shards: +0%")
 @rules.on("loading weights file")
-@rules.on("Fetching", r"^Fetching \d+ files: 100%")
 def _loading(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield phase("loading", match[0])
 
@@ -41,22 +40,25 @@ def _draining(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield phase("draining", match[0])
 
 
-@rules.on("Finished server process")
 @rules.on("Application shutdown complete")
 def _stopped(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield phase("stopped", match[0])
 
 
-@rules.on(" HTTP/1.1", r"\"(?:POST|GET) /(\S*) HTTP/1\.1\" (\d{3})")
-def _access(match: re.Match[str], _: Record) -> Iterator[Fact]:
-    """Of the access log only what changes the worker's life or answers a completion: proof that it went on."""
-    path = match[1]
-    if path.startswith("sleep"):
-        yield phase("sleeping", match[0])
-    elif path.startswith(("wake_up", "resume_memory")):
-        yield phase("waking", match[0])
-    elif path.startswith(("update_weights", "load_lora", "v1/load_lora", "reload")):
-        yield phase("reloading", match[0])
+@rules.on("/sleep", r"\"(?:POST|GET) /sleep\b.*HTTP/")
+def _slept(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    yield phase("sleeping", match[0])
+
+
+@rules.on("/wake_up", r"\"(?:POST|GET) /wake_up\b.*HTTP/")
+def _woken(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    yield phase("waking", match[0])
+
+
+@rules.on("load_lora_adapter", r"\"POST /(?:v1/)?load_lora_adapter\b.*HTTP/")
+@rules.on("/update_weights", r"\"POST /update_weights\w*.*HTTP/")
+def _reloading(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    yield phase("reloading", match[0])
 
 
 @rules.on("OOM detected", r"OOM detected, (?:falling back|skipping).*")

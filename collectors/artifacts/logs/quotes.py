@@ -23,6 +23,11 @@ class Quotes:
         self._quote: str | None = None
         self._held: list[Record] = []
 
+    @property
+    def open(self) -> bool:
+        """Whether a quotation is open."""
+        return self._quote is not None
+
     def feed(self, record: Record) -> tuple[bool, list[Record]]:
         """Take a line.
 
@@ -49,7 +54,7 @@ class Quotes:
         return held
 
     def _open(self, record: Record) -> None:
-        if record.serious:
+        if record.serious or ("'" not in record.text and '"' not in record.text):
             return
         for match in _OPENING.finditer(record.text):
             if closing_quote(record.text, match.end(), match[1]) is None:

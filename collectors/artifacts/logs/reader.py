@@ -53,7 +53,7 @@ class LogReading:
         return tuple(sorted(self._engines, key=lambda name: -self._engines[name]))
 
     def _read(self) -> Iterator[Row]:
-        for number, raw in self._source:
+        for number, raw in self._source.lines_of_interest(self._attentive):
             for record in self._lines.records(number, raw):
                 inside, released = self._quotes.feed(record)
                 yield from self._second_look(released)
@@ -72,6 +72,10 @@ class LogReading:
                     )
                 ],
             )
+
+    def _attentive(self) -> bool:
+        """Whether the next line matters whatever it holds: a traceback or a quotation is open."""
+        return self._assembler.busy or self._quotes.open
 
     def _second_look(self, held: Iterable[Record]) -> Iterator[Row]:
         """Lines of a prompt that was cut off. An exception line among them counts only if it ends a traceback."""
@@ -104,7 +108,7 @@ class LogReading:
             if failure is not None:
                 facts.append(failure)
                 facts += failures.neighbours(text)
-        if not facts and (not record.headed or record.serious) and system.LOOKS_LIKE.search(text):
+        if not facts and (not record.headed or record.serious) and system.looks_like(text):
             facts += system.facts(text)
         return facts
 
@@ -124,7 +128,7 @@ class LogReading:
                 if traceback.frames:
                     fact.fields["stack_id"] = stack_id
             facts = [fact]
-            if fact.kind == "oom" and torch_message.LOOKS_LIKE.search(traceback.message):
+            if fact.kind == "oom" and torch_message.looks_like(traceback.message):
                 facts += failures.neighbours(traceback.message)
             yield from self._emitter.rows(_by(traceback, traceback.at), facts)
 

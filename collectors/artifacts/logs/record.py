@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 WARNING_LEVELS = frozenset({"WARNING", "WARN", "ERROR", "CRITICAL", "FATAL"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Record:
     """One line, or the part of it between carriage returns.
 

@@ -11,7 +11,7 @@ _SECRET = re.compile(
     r"|\b(?:hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|AKIA[0-9A-Z]{16}"
     r"|xox[abpr]-[A-Za-z0-9-]{10,}|eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{5,})"
 )
-_HINT = re.compile(r"(?i)key|secret|passw|token|authorization|hf_|sk-|gh[pousr]_|AKIA|xox|eyJ")
+_HINTS = ("key", "secret", "passw", "token=", "token:", "token\"", "token'", "authorization", "hf_", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "akia", "xox", "eyj")  # fmt: skip
 _PROMPT = re.compile(r"""(?P<head>\b(?:prompt|text|content|input_text|query)['"]?\s*[:=]\s*)(?P<quote>['"])""")
 
 
@@ -21,9 +21,10 @@ def redact(text: str) -> str:
     A line that has neither comes back as it is, so that a citation equals what `sed -n` shows.
     """
     text = text[:MAX_TEXT]
-    if _HINT.search(text):
+    lower = text.lower()
+    if any(hint in lower for hint in _HINTS):
         text = _SECRET.sub(lambda match: f"{match['head'] or ''}[redacted]", text)
-    match = _PROMPT.search(text)
+    match = _PROMPT.search(text) if "'" in text or '"' in text else None
     while match is not None:
         end = closing_quote(text, match.end(), match["quote"])
         stop = len(text) if end is None else end

@@ -1,7 +1,9 @@
 """Raw lines of a log: numbered by \\n alone, split at carriage returns, decoded without loss of a line."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import BinaryIO
+
+from oomctl.collectors.artifacts.logs.triggers import Triggers
 
 SNIFF_BYTES = 8192
 MAX_LINE_BYTES = 1 << 20
@@ -26,25 +28,21 @@ class RawLines:
         self.cut = 0
         self.problem: str | None = None
 
-    def __iter__(self) -> Iterator[tuple[int, str]]:
-        """(line number, text without its line ending) of each line; \\r inside stays."""
-        head = self._file.read(SNIFF_BYTES)
-        if not head.strip(b"\r\n\t \0"):
-            rest = self._file.read(1)
-            if not rest:
-                self.problem = "empty file"
-                return
-            head += rest
-        if looks_binary(head):
-            self.problem = "not a text log"
+    def lines_of_interest(self, attentive: Callable[[], bool]) -> Iterator[tuple[int, str]]:
+        """(line number, text without its line ending) of each line worth a look; \\r inside stays.
+
+        Args:
+            attentive: Asked after each line whether the next one is wanted whatever it holds.
+        """
+        head = self._head()
+        if head is None:
             return
         pending = head
         self.bytes = len(head)
         while True:
-            *whole, pending = pending.split(b"\n")
-            for line in whole:
-                self.lines += 1
-                yield self.lines, self._decode(line)
+            whole, newline, pending = pending.rpartition(b"\n")
+            if newline:
+                yield from self._chunk(whole + newline, attentive)
             if len(pending) > MAX_LINE_BYTES:
                 pending = yield from self._long_line(pending)
                 continue
@@ -54,8 +52,40 @@ class RawLines:
             self.bytes += len(chunk)
             pending += chunk
         if pending:
+            yield from self._chunk(pending, attentive)
+
+    def _head(self) -> bytes | None:
+        """The first bytes, or None with `problem` set."""
+        head = self._file.read(SNIFF_BYTES)
+        if not head.strip(b"\r\n\t \0"):
+            rest = self._file.read(1)
+            if not rest:
+                self.problem = "empty file"
+                return None
+            head += rest
+        if looks_binary(head):
+            self.problem = "not a text log"
+            return None
+        return head
+
+    def _chunk(self, chunk: bytes, attentive: Callable[[], bool]) -> Iterator[tuple[int, str]]:
+        """The lines of interest of whole lines (the last may lack its \\n)."""
+        triggers = Triggers(chunk)
+        position, size = 0, len(chunk)
+        while position < size:
+            if not attentive():
+                start = triggers.after(position)
+                if start is None:
+                    break
+                self.lines += chunk.count(b"\n", position, start)
+                position = start
+            end = chunk.find(b"\n", position)
+            end = size if end < 0 else end
             self.lines += 1
-            yield self.lines, self._decode(pending)
+            yield self.lines, self._decode(chunk[position:end])
+            position = end + 1
+        if position < size:
+            self.lines += chunk.count(b"\n", position) + (not chunk.endswith(b"\n"))
 
     def _long_line(self, start: bytes) -> Generator[tuple[int, str], None, bytes]:
         """Skip to the end of an over-long line without keeping it; returns what follows it."""

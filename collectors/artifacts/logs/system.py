@@ -7,10 +7,12 @@ from oomctl.collectors.artifacts.logs.fact import Fact
 
 KIB = 1024
 
-LOOKS_LIKE = re.compile(
-    r"[Kk]illed|oom|OOM|137|-9\b|SIGKILL|emory|ENOMEM|bad_alloc|[Rr]estart|aligned_alloc|MiB|GiB|died unexpectedly|Back-off"
-)
-"""A cheap first look; the patterns below decide."""
+_SIGNS = ("illed", "oom", "OOM", "137", "-9", "SIGKILL", "emory", "ENOMEM", "bad_alloc", "estart", "aligned_alloc", "iB", "died unexp")  # fmt: skip
+
+
+def looks_like(text: str) -> bool:
+    """A cheap first look; the patterns below decide."""
+    return any(sign in text for sign in _SIGNS)
 
 
 _BARE_KILLED = re.compile(r"^(?:\S+: line \d+:\s+\d+ )?Killed(?:\s+\S.*)?$")

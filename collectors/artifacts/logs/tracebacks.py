@@ -20,6 +20,7 @@ _CPP_FRAME = re.compile(r"^\s*(?:frame )?#(\d+): (.{1,500}?)(?: \+ 0x[0-9a-f]+ \
 _MARKS = re.compile(r"^\s*(?:[\^~]+\s*)+$|^\s*\[Previous line repeated \d+ more times?\]$|^\s*\+?-*\+?\s*$")
 _EXCEPTION = re.compile(r"^((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:: ?(.*))?$", re.DOTALL)
 _NAMED = re.compile(r"(?:Error|Exception|Exit|Interrupt|Dead|Died|OutOfMemory|Killed|Timeout|Fault|Failure)\w*$")
+_UVICORN = re.compile(r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL): ")
 _LINK = re.compile(r"^\s*(?:During handling of the above exception|The above exception was the direct cause)")
 
 
@@ -46,6 +47,7 @@ class Traceback:
         at: The exception line.
         lines: All its lines.
         linked: Whether it was raised while the previous one of the same writer was handled.
+        after: Lines of the message that follow the exception line.
     """
 
     first: Record
@@ -55,6 +57,7 @@ class Traceback:
     at: Record | None = None
     lines: list[Record] = field(default_factory=list)
     linked: bool = False
+    after: int = 0
     _code_next: bool = False
 
 
@@ -64,6 +67,11 @@ class Assembler:
     def __init__(self) -> None:
         self._open: dict[tuple[object, ...], Traceback] = {}
         self._linked: set[tuple[object, ...]] = set()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a traceback is open."""
+        return bool(self._open)
 
     def feed(self, record: Record) -> tuple[bool, list[Traceback]]:
         """Take a line.
@@ -115,7 +123,7 @@ class Assembler:
             current.error_type = exception[1] if exception is not None else ""
             current.message = (exception[2] or "") if exception is not None else text.strip()
             current.at = record
-        elif record.headed and self._foreign(current, record):
+        elif self._foreign(current, record) or len(current.lines) > MAX_FRAMES * 3:
             return False, list(self._close(keys))
         current.lines.append(record)
         return True, []
@@ -150,9 +158,11 @@ class Assembler:
 
     @staticmethod
     def _foreign(current: Traceback, record: Record) -> bool:
-        """Whether a headed line is another log record, not the continuation of this traceback."""
+        """Whether a line is another log record, not the continuation of this traceback."""
         assert current.first is not None
-        return record.headed and (record.logger, record.level) != (current.first.logger, current.first.level)
+        if not record.headed:
+            return _UVICORN.match(record.text) is not None
+        return (record.logger, record.level) != (current.first.logger, current.first.level)
 
     @staticmethod
     def _keys(record: Record) -> list[tuple[object, ...]]:

@@ -28,6 +28,14 @@ HEADER = HeaderPattern(
 )
 
 _G = r"(-?[\d.]+) ?GiB"
+_COUNTS = re.compile(r"(Running|Waiting|Pending|Swapped|Preemptions): (\d+)")
+_COUNTED = {
+    "Running": "running_requests",
+    "Waiting": "waiting_requests",
+    "Pending": "waiting_requests",
+    "Swapped": "swapped_requests",
+    "Preemptions": "preempted_requests",
+}
 
 
 def facts(record: Record) -> Iterator[Fact]:
@@ -263,7 +271,6 @@ def _graph_pool(match: re.Match[str], _: Record) -> Iterator[Fact]:
 
 
 @rules.on("torch.compile took")
-@rules.on("Dynamo bytecode transform")
 def _compiling(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield phase("compiling", match[0])
 
@@ -314,29 +321,20 @@ def _throughput(match: re.Match[str], record: Record) -> Iterator[Fact]:
         "prompt_tokens_per_s": float(match[1]),
         "generation_tokens_per_s": float(match[2]),
     }
-    for key, label in (
-        ("running_requests", "Running"),
-        ("waiting_requests", "Waiting|Pending"),
-        ("swapped_requests", "Swapped"),
-    ):
-        found = re.search(rf"(?:{label}): (\d+)", text)
-        if found is not None:
-            fields[key] = integer(found[1])
-    preempted = re.search(r"Preemptions: (\d+)", text)
-    requests = integer(preempted[1]) if preempted is not None else 0
-    if preempted is not None:
-        fields["preempted_requests"] = requests
+    for label, count in _COUNTS.findall(text):
+        fields[_COUNTED[label]] = integer(count)
     yield Fact("throughput", fields)
-    if requests:
+    requests = fields.get("preempted_requests")
+    if isinstance(requests, int) and requests:
         yield _preemption(record, requests)
-    usage = re.search(r"(GPU|CPU|\w+) KV cache usage: ([\d.]+)%", text)
+    usage = re.search(r"KV cache usage: ([\d.]+)%", text)
     if usage is not None:
-        digits = len(usage[2].partition(".")[2])
+        digits = len(usage[1].partition(".")[2])
         yield Fact(
             "kv_pool",
             {
                 "tier": "device",
-                "usage_ratio": float(usage[2]) / 100,
+                "usage_ratio": float(usage[1]) / 100,
                 "usage_resolution_ratio": 0.5 / 100 / 10**digits,
             },
         )
@@ -381,7 +379,6 @@ def _sleep(match: re.Match[str], _: Record) -> Iterator[Fact]:
 
 
 @rules.on("to wake up", r"It took [\d.]+ seconds to wake up")
-@rules.on("Waking up", r"^Waking up|[Ww]ak(?:e|ing) up the (?:engine|executor)")
 def _wake(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield phase("waking", match[0])
 
