@@ -11,7 +11,7 @@ import msgspec
 
 from oomctl.schemas import ddl
 from oomctl.schemas.errors import ExitCode, OomctlError
-from oomctl.schemas.events import SCHEMA_VERSION, SORT_KEY
+from oomctl.schemas.events import COMMON_NAMES, SCHEMA_VERSION, SORT_KEY
 from oomctl.schemas.rows import Row
 
 if TYPE_CHECKING:
@@ -43,14 +43,18 @@ def load_rows(connection: "duckdb.DuckDBPyConnection", rows: Iterable[Row]) -> i
     """
     encoder = msgspec.json.Encoder()
     count = 0
+    kinds: set[str] = set()
     with _scratch_file() as path:
         with path.open("wb") as file:
             for row in rows:
                 file.write(encoder.encode(row))
                 file.write(b"\n")
+                kinds.add(row["kind"])
                 count += 1
         if count:
-            spec = ", ".join(f"'{name}': '{kind}'" for name, kind in (ddl.columns() | {"ts": "BIGINT"}).items())
+            # Only the kinds that occur: DuckDB would parse a struct of NULLs per row for each of the others.
+            wanted = {name: kind for name, kind in ddl.columns().items() if name in kinds or name in COMMON_NAMES}
+            spec = ", ".join(f"'{name}': '{kind}'" for name, kind in (wanted | {"ts": "BIGINT"}).items())
             connection.execute(
                 f"INSERT INTO {ddl.TABLE} BY NAME SELECT * REPLACE (make_timestamp(ts) AS ts) "
                 f"FROM read_json(?, format = 'newline_delimited', columns = {{{spec}}}, "

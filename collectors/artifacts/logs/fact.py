@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 from oomctl.collectors.artifacts.logs.record import Record
@@ -21,19 +22,39 @@ class Fact:
 Handler = Callable[[re.Match[str], Record], Iterable[Fact]]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Rule:
     """A line that tells something.
 
     Attributes:
         literal: A text that every such line holds; looked for first, because it is cheap.
-        pattern: Searched for in the text of the line.
+        expression: Searched for in the text of the line; compiled when first needed, as most never are.
         handler: Makes the facts.
+        serious: Printed at WARNING or above only, or with an exception, and so found by its level.
     """
 
     literal: str
-    pattern: re.Pattern[str]
+    expression: str
     handler: Handler
+    serious: bool = False
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The compiled expression."""
+        return re.compile(self.expression)
+
+
+@dataclass(frozen=True)
+class Triggers:
+    """Texts of which every line that a reader's rules want holds one; the rest of a large log is skipped unread.
+
+    Attributes:
+        startup: Looked for at the beginning, and again after a start.
+        serving: Looked for everywhere, once the engine has been recognised.
+    """
+
+    startup: tuple[bytes, ...] = ()
+    serving: tuple[bytes, ...] = ()
 
 
 class Rules:
@@ -42,32 +63,33 @@ class Rules:
     def __init__(self) -> None:
         self._rules: list[Rule] = []
 
-    def on(self, literal: str, pattern: str | None = None) -> Callable[[Handler], Handler]:
+    def __iter__(self) -> Iterator[Rule]:
+        return iter(self._rules)
+
+    def include(self, others: "Rules") -> None:
+        """Take over the rules of another module of the same engine."""
+        self._rules += others._rules
+
+    def on(self, literal: str, pattern: str | None = None, *, serious: bool = False) -> Callable[[Handler], Handler]:
         """Declare the handler of lines that hold `literal` and match `pattern` (by default the literal itself)."""
 
         def declare(handler: Handler) -> Handler:
-            self._rules.append(Rule(literal, re.compile(pattern or re.escape(literal)), handler))
+            self._rules.append(Rule(literal, pattern or re.escape(literal), handler, serious))
             return handler
 
         return declare
 
-    def facts(self, record: Record) -> Iterator[Fact]:
-        """What a line tells."""
-        text = record.text
-        for rule in self._rules:
-            if rule.literal in text:
-                match = rule.pattern.search(text)
-                if match is not None:
-                    yield from rule.handler(match, record)
+    def serious(self, literal: str, pattern: str | None = None) -> Callable[[Handler], Handler]:
+        """As `on`, for lines that are printed at WARNING or above only."""
+        return self.on(literal, pattern, serious=True)
 
 
 class EngineReader(Protocol):
     """What registry.py asks of an engine's module; each is one file beside this one."""
 
     name: str
-
-    def facts(self, record: Record) -> Iterable[Fact]:
-        """What a line tells that is no part of a traceback."""
+    rules: Rules
+    triggers: Triggers
 
     def exception(self, error_type: str, message: str, functions: frozenset[str]) -> Fact | None:
         """The oom, refusal or fault that an exception of this engine is; None if it is none that only this engine knows."""
@@ -112,5 +134,5 @@ def integer(number: str) -> int:
 
 
 __all__ = [
-    "GIB", "EngineReader", "Fact", "Rule", "Rules", "gib", "integer", "manifest", "memory", "phase",
+    "GIB", "EngineReader", "Fact", "Rule", "Rules", "Triggers", "gib", "integer", "manifest", "memory", "phase",
 ]  # fmt: skip

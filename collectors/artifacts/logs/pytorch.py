@@ -3,12 +3,13 @@
 import re
 from collections.abc import Iterator
 
-from oomctl.collectors.artifacts.logs.fact import Fact, Rules, phase
+from oomctl.collectors.artifacts.logs.fact import Fact, Rules, Triggers, phase
 from oomctl.collectors.artifacts.logs.headers import HeaderPattern
 from oomctl.collectors.artifacts.logs.record import Record
 
 name = "pytorch"
 rules = Rules()
+triggers = Triggers(startup=(b"startup", b"oad"), serving=(b"hut", b"eights", b"lora_ad"))
 
 HEADER = HeaderPattern(
     engine=name,
@@ -19,8 +20,6 @@ HEADER = HeaderPattern(
     anchor=re.compile(r"DEBUG|INFO|WARNING|ERROR|CRITICAL"),
     year=True,
 )
-
-facts = rules.facts
 
 
 @rules.on("Loading checkpoint shards", r"Loading checkpoint shards: +0%")
@@ -43,16 +42,6 @@ def _draining(match: re.Match[str], _: Record) -> Iterator[Fact]:
 @rules.on("Application shutdown complete")
 def _stopped(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield phase("stopped", match[0])
-
-
-@rules.on("/sleep", r"\"(?:POST|GET) /sleep\b.*HTTP/")
-def _slept(match: re.Match[str], _: Record) -> Iterator[Fact]:
-    yield phase("sleeping", match[0])
-
-
-@rules.on("/wake_up", r"\"(?:POST|GET) /wake_up\b.*HTTP/")
-def _woken(match: re.Match[str], _: Record) -> Iterator[Fact]:
-    yield phase("waking", match[0])
 
 
 @rules.on("load_lora_adapter", r"\"POST /(?:v1/)?load_lora_adapter\b.*HTTP/")

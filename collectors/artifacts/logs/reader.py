@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
-from oomctl.collectors.artifacts.logs import failures, system, torch_message
+from oomctl.collectors.artifacts.logs import failures, registry, system, torch_message
 from oomctl.collectors.artifacts.logs.emitter import Emitter
 from oomctl.collectors.artifacts.logs.fact import Fact
 from oomctl.collectors.artifacts.logs.lines import Lines
 from oomctl.collectors.artifacts.logs.quotes import Quotes
 from oomctl.collectors.artifacts.logs.record import Record
-from oomctl.collectors.artifacts.logs.registry import READERS
 from oomctl.collectors.artifacts.logs.source import RawLines
 from oomctl.collectors.artifacts.logs.tracebacks import Assembler, Traceback
 from oomctl.schemas.rows import Row
@@ -23,7 +22,7 @@ class LogReading:
     """
 
     def __init__(self, file: BinaryIO, stream: str) -> None:
-        self._source = RawLines(file)
+        self._source = RawLines(file, lambda: self._engines)
         self._lines = Lines()
         self._emitter = Emitter(stream)
         self._assembler = Assembler()
@@ -89,11 +88,9 @@ class LogReading:
         part, done = self._assembler.feed(record)
         yield from self._finish(done)
         facts: list[Fact] = []
-        for reader in READERS:
-            found = list(reader.facts(record))
-            if found:
-                self._engines[reader.name] = self._engines.get(reader.name, 0) + len(found)
-                facts += found
+        for engine, fact in registry.facts(record):
+            self._engines[engine] = self._engines.get(engine, 0) + 1
+            facts.append(fact)
         if not part:
             facts += self._report(record, facts)
         if facts or record.serious:

@@ -8,12 +8,16 @@ import re
 from collections.abc import Iterator
 
 from oomctl.collectors.artifacts.logs.arguments import arguments
-from oomctl.collectors.artifacts.logs.fact import Fact, Rules, gib, integer, manifest, memory, phase
+from oomctl.collectors.artifacts.logs.fact import Fact, Rules, Triggers, gib, integer, manifest, memory, phase
 from oomctl.collectors.artifacts.logs.headers import HeaderPattern
 from oomctl.collectors.artifacts.logs.record import Record
 
 name = "sglang"
 rules = Rules()
+triggers = Triggers(
+    startup=(b"server_args=", b"distributed", b"oad", b"KV ", b"emory", b"graph ", b"max_total", b"fired up", b"apturing"),
+    serving=(b" batch", b"KV ", b"igquit", b"atchdog"),
+)
 
 _RANKS = r"(?:(?:ATTN_TP|MOE_DP|DP|PP|TP|EP|CP)\d+ ?)+"
 HEADER = HeaderPattern(
@@ -24,8 +28,6 @@ HEADER = HeaderPattern(
     anchor=re.compile(r"\[(?:20\d\d-| ?[A-Z_]{2,7}\d)"),
     year=True,
 )
-
-facts = rules.facts
 
 _AVAILABLE = re.compile(r"avail(?:able_gpu_)?(?:_| )?mem=([\d.]+) GB")
 _SHORTAGE = re.compile(r"(Decode|Prefill) out of memory\. Try to lower your batch size")

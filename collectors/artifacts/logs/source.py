@@ -1,9 +1,9 @@
 """Raw lines of a log: numbered by \\n alone, split at carriage returns, decoded without loss of a line."""
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import BinaryIO
 
-from oomctl.collectors.artifacts.logs.triggers import Triggers
+from oomctl.collectors.artifacts.logs.triggers import Watch
 
 SNIFF_BYTES = 8192
 MAX_LINE_BYTES = 1 << 20
@@ -21,8 +21,9 @@ class RawLines:
         problem: Why nothing can be read ("empty file", "not a text log"), else None.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, engines: Callable[[], Iterable[str]]) -> None:
         self._file = file
+        self._watch = Watch(engines)
         self.bytes = 0
         self.lines = 0
         self.cut = 0
@@ -70,7 +71,7 @@ class RawLines:
 
     def _chunk(self, chunk: bytes, attentive: Callable[[], bool]) -> Iterator[tuple[int, str]]:
         """The lines of interest of whole lines (the last may lack its \\n)."""
-        triggers = Triggers(chunk)
+        triggers = self._watch.triggers(chunk)
         position, size = 0, len(chunk)
         while position < size:
             if not attentive():

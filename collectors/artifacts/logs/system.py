@@ -12,7 +12,7 @@ _SIGNS = ("illed", "oom", "OOM", "137", "-9", "SIGKILL", "emory", "ENOMEM", "bad
 
 def looks_like(text: str) -> bool:
     """A cheap first look; the patterns below decide."""
-    return any(sign in text for sign in _SIGNS)
+    return any(map(text.__contains__, _SIGNS))
 
 
 _BARE_KILLED = re.compile(r"^(?:\S+: line \d+:\s+\d+ )?Killed(?:\s+\S.*)?$")

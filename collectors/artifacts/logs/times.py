@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from functools import cache
 
 ASSUMED_YEAR = 2000
 """For stamps without a year where nothing in the log names one: fixed, so that a file reads alike every year, and leap."""
@@ -44,11 +45,21 @@ def parse_short(text: str, year: int | None) -> Stamp | None:
 
 
 def _moment(parts: list[int], micros: int, zone: timezone) -> int | None:
+    year, month, day, hour, minute, second = parts
+    midnight = _midnight(year, month, day, zone)
+    if midnight is None or hour > 23 or minute > 59 or second > 60:
+        return None
+    return midnight + ((hour * 60 + minute) * 60 + second) * 1_000_000 + micros
+
+
+@cache
+def _midnight(year: int, month: int, day: int, zone: timezone) -> int | None:
+    """Microseconds since 1970 at the beginning of a day; a log has few days and very many lines."""
     try:
-        moment = datetime(*parts, micros, tzinfo=zone)  # type: ignore[misc,arg-type]
+        moment = datetime(year, month, day, tzinfo=zone)
     except (ValueError, OverflowError):
         return None
-    return int((moment - _EPOCH) / timedelta(microseconds=1))
+    return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

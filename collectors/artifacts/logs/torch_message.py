@@ -18,7 +18,7 @@ _SIGNS = ("ut of memory", "exceed allowed memory", "OutOfMemory", "ErrorMemoryAl
 
 def looks_like(text: str) -> bool:
     """A cheap first look; parse() decides."""
-    return any(sign in text for sign in _SIGNS)
+    return any(map(text.__contains__, _SIGNS))
 
 
 _BACKEND = re.compile(r"\b(CUDA|HIP|XPU|NPU|MUSA|MPS|MLU|HPU)\b(?: backend)?(?: [Ee]rror:)?[ :]+out of memory")

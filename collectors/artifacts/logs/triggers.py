@@ -1,34 +1,51 @@
 """Which lines are worth a look: a large log is skipped at the speed of `bytes.find`, not read line by line in Python.
 
-A line is looked at if it holds one of these texts, or while a traceback or a quotation is open. A test holds that every
-literal of every reader's rules contains one of them.
+A line is looked at if it holds one of the texts that failures and the engines' readers name, or while a traceback or a
+quotation is open. A test holds that every literal of every rule contains one of them.
 """
 
 import heapq
 import re
+from collections.abc import Callable, Iterable
 
-LITERALS: tuple[bytes, ...] = (
-    # Memory facts and phases of the engines.
-    b"emory", b"KV ", b"oad", b" batch", b"apturing", b"args", b"hroughput", b"Dump", b"ompile took", b"graph ", b"world",
-    b"blocks", b"engine (", b"API server v", b"OOM", b"igquit", b"leep", b"wake", b"Warming", b"atchdog", b"fired up",
-    b"Iteration(", b"eights", b"Maximum conc", b"max_num", b"max_total", b"hut", b"start",
-    # Failures: the framework's, the engine's, the system's.
-    b"Traceback", b"ERROR", b"WARN", b"CRITICAL", b"rror", b"fail", b"illed", b"exit", b"status=", b"bad_alloc", b"iB",
-    b"oom-k",
+from oomctl.collectors.artifacts.logs import registry
+
+FAILURES: tuple[bytes, ...] = (
+    b"Traceback", b"ERROR", b"WARN", b"CRITICAL", b"rror", b"emory", b"OOM", b"illed", b"exit", b"bad_alloc",
+    b"iB", b"oom-k", b"estart",
 )  # fmt: skip
+"""Looked for everywhere, whatever the engine: the framework's, the engine's and the system's failures."""
 
 HEADED = re.compile(rb"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[: ]|\[20\d\d-\d\d-\d\d|pid=\d+\)|\[[A-Z]{2,3}\d+\]")
 """A line that begins a log record, so that nothing before it can bear on it."""
 MAX_BACK = 400
+START_CHUNKS = 2
+"""Chunks of 1 MiB in which a start may still print its facts: the one that announces it, and the next."""
+
+
+class Watch:
+    """Chooses what to look for, chunk by chunk."""
+
+    def __init__(self, engines: Callable[[], Iterable[str]]) -> None:
+        self._engines = engines
+        self._starting = START_CHUNKS
+
+    def triggers(self, chunk: bytes) -> "Triggers":
+        """The lines worth a look in a chunk."""
+        if any(start in chunk for start in registry.STARTS):
+            self._starting = START_CHUNKS
+        wanted = registry.literals(None if self._starting > 0 else self._engines())
+        self._starting -= 1
+        return Triggers(chunk, dict.fromkeys((*FAILURES, *wanted)))
 
 
 class Triggers:
     """Finds the lines worth a look in one chunk of whole lines."""
 
-    def __init__(self, chunk: bytes) -> None:
+    def __init__(self, chunk: bytes, literals: Iterable[bytes]) -> None:
         self._chunk = chunk
         self._next: list[tuple[int, bytes]] = []
-        for literal in LITERALS:
+        for literal in literals:
             found = chunk.find(literal)
             if found >= 0:
                 self._next.append((found, literal))

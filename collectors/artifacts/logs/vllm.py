@@ -9,13 +9,21 @@ from collections.abc import Iterator
 
 from oomctl.collectors.artifacts.logs import vllm_dump, vllm_exceptions
 from oomctl.collectors.artifacts.logs.arguments import arguments
-from oomctl.collectors.artifacts.logs.fact import Fact, Rules, gib, integer, manifest, memory, phase
+from oomctl.collectors.artifacts.logs.fact import Fact, Rules, Triggers, gib, integer, manifest, memory, phase
 from oomctl.collectors.artifacts.logs.headers import HeaderPattern
 from oomctl.collectors.artifacts.logs.record import Record
 
 name = "vllm"
 rules = Rules()
+rules.include(vllm_dump.rules)
 exception = vllm_exceptions.exception
+triggers = Triggers(
+    startup=(
+        b"API server v", b"engine (", b"args", b"max_num", b"world", b"oad", b"eights", b"emory", b"KV ", b"blocks",
+        b"Maximum conc", b"apturing", b"Warming", b"ompile took",
+    ),
+    serving=(b"hroughput", b"Iteration(", b"leep", b"wake"),
+)  # fmt: skip
 
 HEADER = HeaderPattern(
     engine=name,
@@ -36,12 +44,6 @@ _COUNTED = {
     "Swapped": "swapped_requests",
     "Preemptions": "preempted_requests",
 }
-
-
-def facts(record: Record) -> Iterator[Fact]:
-    """What a line tells."""
-    yield from rules.facts(record)
-    yield from vllm_dump.rules.facts(record)
 
 
 @rules.on("vLLM API server version", r"vLLM API server version (\S+)")
@@ -340,7 +342,7 @@ def _throughput(match: re.Match[str], record: Record) -> Iterator[Fact]:
         )
 
 
-@rules.on(
+@rules.serious(
     "not enough KV cache space",
     r"Sequence group \S+ is preempted by (\S+) mode .*?(?:total_num_cumulative_preemption=(\d+))?\.?$",
 )
@@ -383,9 +385,19 @@ def _wake(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield phase("waking", match[0])
 
 
-@rules.on("EngineCore encountered a fatal error")
-@rules.on("EngineCore failed to start")
-@rules.on("WorkerProc failed to start")
-@rules.on("Engine core initialization failed")
+@rules.on("/sleep", r"\"(?:POST|GET) /sleep\b.*HTTP/")
+def _slept(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    yield phase("sleeping", match[0])
+
+
+@rules.on("/wake_up", r"\"(?:POST|GET) /wake_up\b.*HTTP/")
+def _woken(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    yield phase("waking", match[0])
+
+
+@rules.serious("EngineCore encountered a fatal error")
+@rules.serious("EngineCore failed to start")
+@rules.serious("WorkerProc failed to start")
+@rules.serious("Engine core initialization failed")
 def _dead(match: re.Match[str], record: Record) -> Iterator[Fact]:
     yield Fact("fault", {"code": "engine_dead", "detail": match[0], "fatal": True})

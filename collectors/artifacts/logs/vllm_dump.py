@@ -22,7 +22,7 @@ _OUTPUT = re.compile(r"num_output_tokens=\[([\d, ]{0,65536})\]")
 _PREEMPTED = re.compile(r"preempted_req_ids=[\[{]([^\]}]{0,65536})[\]}]")
 
 
-@rules.on("Dumping scheduler output", r"SchedulerOutput\(.*")
+@rules.serious("Dumping scheduler output", r"SchedulerOutput\(.*")
 def _output(match: re.Match[str], _: Record) -> Iterator[Fact]:
     """The step, and a scheduled row per request. A request that is given more than one token is (still) in its prefill."""
     text = match[0]
@@ -65,7 +65,7 @@ def _integers(match: re.Match[str] | None) -> list[int]:
     return [integer(number) for number in re.findall(r"\d+", match[1])] if match is not None else []
 
 
-@rules.on("Dumping scheduler stats", r"SchedulerStats\(num_running_reqs=(\d+), num_waiting_reqs=(\d+)")
+@rules.serious("Dumping scheduler stats", r"SchedulerStats\(num_running_reqs=(\d+), num_waiting_reqs=(\d+)")
 def _stats(match: re.Match[str], record: Record) -> Iterator[Fact]:
     yield Fact("throughput", {"running_requests": integer(match[1]), "waiting_requests": integer(match[2])})
     usage = re.search(r"kv_cache_usage=([\d.]+(?:e-\d+)?)", record.text)
