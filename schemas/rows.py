@@ -21,10 +21,7 @@ def make_row(kind: str, fields: dict[str, Any], common: dict[str, Any]) -> Row:
     Raises:
         KeyError: If a name is not declared. Loading by name would drop it in silence.
     """
-    unknown = (fields.keys() - FIELD_NAMES[kind]) | (common.keys() - COMMON_NAMES)
-    if unknown:
+    if not (fields.keys() <= FIELD_NAMES[kind] and common.keys() <= COMMON_NAMES):
+        unknown = (fields.keys() - FIELD_NAMES[kind]) | (common.keys() - COMMON_NAMES)
         raise KeyError(f"{kind}: not declared in oomctl.schemas: {', '.join(sorted(unknown))}")
-    row: Row = dict(common)
-    row["kind"] = kind
-    row[kind] = fields
-    return row
+    return {**common, "kind": kind, kind: fields}

@@ -1,11 +1,11 @@
 """Engine arguments as a log prints them: a Python dict, a Namespace, or `key=value` pairs."""
 
-import re
 from collections.abc import Iterator
 
 from oomctl.collectors.artifacts.logs.fact import Fact, manifest
+from oomctl.collectors.artifacts.logs.pattern import Pattern
 
-_PAIR = re.compile(
+_PAIR = Pattern(
     r"""(?:^|[\s,{(])(?:'(?P<quoted>[\w.-]{1,64})'\s*:|(?P<bare>[A-Za-z_]\w{1,63})=)\s*"""
     r"""(?P<value>'[^'\n]{0,300}'|"[^"\n]{0,300}"|[^\s,{}()\[\]]{1,200})"""
 )

@@ -51,11 +51,13 @@ class Emitter:
             self._logged.add(record.line)
             yield self._row("log", self._log_fields(record), common)
         for fact in facts:
-            yield self._row(fact.kind, fact.fields, {**common, **fact.common})
+            yield self._row(fact.kind, fact.fields, {**common, **fact.common} if fact.common else common)
 
     def _row(self, kind: str, fields: dict[str, Any], common: dict[str, Any]) -> Row:
         self._seq += 1
-        return make_row(kind, fields, {**common, "seq": self._seq})
+        row = make_row(kind, fields, common)
+        row["seq"] = self._seq
+        return row
 
     def _log_fields(self, record: Record) -> dict[str, Any]:
         fields: dict[str, Any] = {"file": self._stream, "text": redact(record.raw)}

@@ -10,7 +10,7 @@ from oomctl.collectors.artifacts.logs.record import Record
 from oomctl.collectors.artifacts.logs.units import GIB, Size, size
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Fact:
     """A row to be: its kind, its fields, and common columns that the line itself tells (rank, device_id, quality)."""
 
@@ -30,31 +30,16 @@ class Rule:
         literal: A text that every such line holds; looked for first, because it is cheap.
         expression: Searched for in the text of the line; compiled when first needed, as most never are.
         handler: Makes the facts.
-        serious: Printed at WARNING or above only, or with an exception, and so found by its level.
     """
 
     literal: str
     expression: str
     handler: Handler
-    serious: bool = False
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         """The compiled expression."""
         return re.compile(self.expression)
-
-
-@dataclass(frozen=True)
-class Triggers:
-    """Texts of which every line that a reader's rules want holds one; the rest of a large log is skipped unread.
-
-    Attributes:
-        startup: Looked for at the beginning, and again after a start.
-        serving: Looked for everywhere, once the engine has been recognised.
-    """
-
-    startup: tuple[bytes, ...] = ()
-    serving: tuple[bytes, ...] = ()
 
 
 class Rules:
@@ -70,18 +55,14 @@ class Rules:
         """Take over the rules of another module of the same engine."""
         self._rules += others._rules
 
-    def on(self, literal: str, pattern: str | None = None, *, serious: bool = False) -> Callable[[Handler], Handler]:
+    def on(self, literal: str, pattern: str | None = None) -> Callable[[Handler], Handler]:
         """Declare the handler of lines that hold `literal` and match `pattern` (by default the literal itself)."""
 
         def declare(handler: Handler) -> Handler:
-            self._rules.append(Rule(literal, pattern or re.escape(literal), handler, serious))
+            self._rules.append(Rule(literal, pattern or re.escape(literal), handler))
             return handler
 
         return declare
-
-    def serious(self, literal: str, pattern: str | None = None) -> Callable[[Handler], Handler]:
-        """As `on`, for lines that are printed at WARNING or above only."""
-        return self.on(literal, pattern, serious=True)
 
 
 class EngineReader(Protocol):
@@ -89,7 +70,6 @@ class EngineReader(Protocol):
 
     name: str
     rules: Rules
-    triggers: Triggers
 
     def exception(self, error_type: str, message: str, functions: frozenset[str]) -> Fact | None:
         """The oom, refusal or fault that an exception of this engine is; None if it is none that only this engine knows."""
@@ -134,5 +114,5 @@ def integer(number: str) -> int:
 
 
 __all__ = [
-    "GIB", "EngineReader", "Fact", "Rule", "Rules", "Triggers", "gib", "integer", "manifest", "memory", "phase",
+    "GIB", "EngineReader", "Fact", "Rule", "Rules", "gib", "integer", "manifest", "memory", "phase",
 ]  # fmt: skip

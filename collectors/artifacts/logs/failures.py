@@ -1,17 +1,17 @@
 """From a traceback, or a line that reports a failure, to oom, refusal, fault and stack rows."""
 
-import re
 from dataclasses import replace
 
 from oomctl.collectors.artifacts.logs import system, torch_message
 from oomctl.collectors.artifacts.logs.fact import Fact
+from oomctl.collectors.artifacts.logs.pattern import Pattern
 from oomctl.collectors.artifacts.logs.record import Record
 from oomctl.collectors.artifacts.logs.redact import redact
 from oomctl.collectors.artifacts.logs.registry import READERS
 from oomctl.collectors.artifacts.logs.tracebacks import Traceback
 
 _PINNED = frozenset({"pin_memory", "_pin_memory", "cudaHostAlloc", "cudaHostRegister", "pin"})
-_LONE = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception|OutOfMemory\w*)|what\(\)|ERROR|FATAL|Fatal)\b:? *(.*)$")
+_LONE = Pattern(r"^(?:\w+\.)*(\w*(?:Error|Exception|OutOfMemory\w*)|what\(\)|ERROR|FATAL|Fatal)\b:? *(.*)$")
 
 
 def of_traceback(traceback: Traceback) -> Fact | None:

@@ -10,6 +10,8 @@ from oomctl.collectors.artifacts.logs.record import Record
 from oomctl.collectors.artifacts.logs.registry import HEADERS
 
 _RANK_SUFFIX = re.compile(r"(?:^|_)((?:(?:DP|PP|TP|EP|CP)\d+(?:_|$))+)|(rank=\d+)|^rank(\d+)$")
+_BREAKS = re.compile(r"[\r\n]+")
+"""What stands between them a terminal would have shown one after the other."""
 MAX_MATCHED = 65536
 """Characters of a line that are looked at; a scheduler dump of hundreds of requests fits."""
 
@@ -37,9 +39,12 @@ class Lines:
         stamp, worker, node = stamp_in(prefix) if prefix else None, None, None
         if envelope is not None:
             body, stamp, worker, node = envelope.text, envelope.stamp or stamp, envelope.worker, envelope.node
-        for part in _parts(body):
-            for record in self._split(Record(number, raw, part, worker=worker, node=node), stamp):
-                yield record
+        if "\r" in body or "\n" in body:
+            for part in _BREAKS.split(body):
+                if part:
+                    yield from self._split(Record(number, raw, part, worker=worker, node=node), stamp)
+            return
+        yield from self._split(Record(number, raw, body, worker=worker, node=node), stamp)
 
     def _split(self, record: Record, stamp: str | None) -> Iterator[Record]:
         """Find the engine's header; what stands before it is a prefix to learn, or a progress bar that it was glued to."""
@@ -127,16 +132,6 @@ class Lines:
         if printed is None:
             return outer
         return times.parse_full(printed) if has_year else times.parse_short(printed, self._year)
-
-
-def _parts(body: str) -> Iterator[str]:
-    """What a terminal would have shown one after the other."""
-    if "\r" not in body and "\n" not in body:
-        yield body
-        return
-    for part in re.split(r"[\r\n]+", body):
-        if part:
-            yield part
 
 
 def _find(header: HeaderPattern, text: str) -> re.Match[str] | None:

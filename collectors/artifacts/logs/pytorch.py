@@ -3,13 +3,12 @@
 import re
 from collections.abc import Iterator
 
-from oomctl.collectors.artifacts.logs.fact import Fact, Rules, Triggers, phase
+from oomctl.collectors.artifacts.logs.fact import Fact, Rules, phase
 from oomctl.collectors.artifacts.logs.headers import HeaderPattern
 from oomctl.collectors.artifacts.logs.record import Record
 
 name = "pytorch"
 rules = Rules()
-triggers = Triggers(startup=(b"startup", b"oad"), serving=(b"hut", b"eights", b"lora_ad"))
 
 HEADER = HeaderPattern(
     engine=name,

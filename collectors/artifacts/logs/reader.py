@@ -22,7 +22,7 @@ class LogReading:
     """
 
     def __init__(self, file: BinaryIO, stream: str) -> None:
-        self._source = RawLines(file, lambda: self._engines)
+        self._source = RawLines(file)
         self._lines = Lines()
         self._emitter = Emitter(stream)
         self._assembler = Assembler()

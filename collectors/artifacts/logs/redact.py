@@ -1,18 +1,18 @@
 """What may not be kept of a log line: credentials, and what users wrote."""
 
-import re
+from oomctl.collectors.artifacts.logs.pattern import Pattern
 
 MAX_TEXT = 8192
 """Characters of a line that are kept; one traceback message fits, an echoed document does not."""
 
-_SECRET = re.compile(
+_SECRET = Pattern(
     r"(?P<head>(?i:authorization|api[-_]?key|access[-_]?key|secret|password|passwd|token)[\"']?\s*[=:]\s*[\"']?"
     r"(?i:bearer\s+)?)(?P<body>[A-Za-z0-9+/_.~-]{12,})"
     r"|\b(?:hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|AKIA[0-9A-Z]{16}"
     r"|xox[abpr]-[A-Za-z0-9-]{10,}|eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{5,})"
 )
 _HINTS = ("key", "secret", "passw", "token=", "token:", "token\"", "token'", "authorization", "hf_", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "akia", "xox", "eyj")  # fmt: skip
-_PROMPT = re.compile(r"""(?P<head>\b(?:prompt|text|content|input_text|query)['"]?\s*[:=]\s*)(?P<quote>['"])""")
+_PROMPT = Pattern(r"""(?P<head>\b(?:prompt|text|content|input_text|query)['"]?\s*[:=]\s*)(?P<quote>['"])""")
 
 
 def redact(text: str) -> str:

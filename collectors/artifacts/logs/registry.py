@@ -1,6 +1,6 @@
 """The engines whose logs are read. A new engine is one module and one line here."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from oomctl.collectors.artifacts.logs import pytorch, sglang, vllm
 from oomctl.collectors.artifacts.logs.fact import EngineReader, Fact, Rule
@@ -12,9 +12,6 @@ READERS: tuple[EngineReader, ...] = (vllm, sglang, pytorch)
 
 HEADERS: tuple[HeaderPattern, ...] = (vllm.HEADER, sglang.HEADER, pytorch.HEADER)
 """In the order in which they are looked for in a line."""
-
-STARTS: tuple[bytes, ...] = (b"LLM engine (v", b"server_args=")
-"""Texts that announce a start: lines that only a start prints are looked for after them."""
 
 _RULES: tuple[tuple[str, str, Rule], ...] = tuple(
     (rule.literal, reader.name, rule) for reader in READERS for rule in reader.rules
@@ -32,12 +29,6 @@ def facts(record: Record) -> Iterator[tuple[str, Fact]]:
                     yield engine, fact
 
 
-def literals(engines: Iterable[str] | None) -> tuple[bytes, ...]:
-    """What to look for in a chunk: everything where `engines` is None, else what those print while they serve."""
-    found: dict[bytes, None] = {}
-    for reader in READERS:
-        if engines is None or reader.name in engines or reader is pytorch:
-            found.update(dict.fromkeys(reader.triggers.serving))
-        if engines is None:
-            found.update(dict.fromkeys(reader.triggers.startup))
-    return tuple(found)
+def literals() -> frozenset[str]:
+    """The texts of which a line holds one if any rule wants it."""
+    return frozenset(literal for literal, _, _ in _RULES)

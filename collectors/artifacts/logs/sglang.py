@@ -8,16 +8,13 @@ import re
 from collections.abc import Iterator
 
 from oomctl.collectors.artifacts.logs.arguments import arguments
-from oomctl.collectors.artifacts.logs.fact import Fact, Rules, Triggers, gib, integer, manifest, memory, phase
+from oomctl.collectors.artifacts.logs.fact import Fact, Rules, gib, integer, manifest, memory, phase
 from oomctl.collectors.artifacts.logs.headers import HeaderPattern
+from oomctl.collectors.artifacts.logs.pattern import Pattern
 from oomctl.collectors.artifacts.logs.record import Record
 
 name = "sglang"
 rules = Rules()
-triggers = Triggers(
-    startup=(b"server_args=", b"distributed", b"oad", b"KV ", b"emory", b"graph ", b"max_total", b"fired up", b"apturing"),
-    serving=(b" batch", b"KV ", b"igquit", b"atchdog"),
-)
 
 _RANKS = r"(?:(?:ATTN_TP|MOE_DP|DP|PP|TP|EP|CP)\d+ ?)+"
 HEADER = HeaderPattern(
@@ -29,11 +26,11 @@ HEADER = HeaderPattern(
     year=True,
 )
 
-_AVAILABLE = re.compile(r"avail(?:able_gpu_)?(?:_| )?mem=([\d.]+) GB")
-_SHORTAGE = re.compile(r"(Decode|Prefill) out of memory\. Try to lower your batch size")
-_TRY = re.compile(r"Try to allocate (\d+) tokens")
-_TOKENS = re.compile(r"Avai?l?i?able tokens: (\d+)|available_size\(\)\s*=\s*(\d+)|available_size=(\d+)")
-_GRAPH = re.compile(r"Capture cuda graph failed: (.*)", re.DOTALL)
+_AVAILABLE = Pattern(r"avail(?:able_gpu_)?(?:_| )?mem=([\d.]+) GB")
+_SHORTAGE = Pattern(r"(Decode|Prefill) out of memory\. Try to lower your batch size")
+_TRY = Pattern(r"Try to allocate (\d+) tokens")
+_TOKENS = Pattern(r"Avai?l?i?able tokens: (\d+)|available_size\(\)\s*=\s*(\d+)|available_size=(\d+)")
+_GRAPH = Pattern(r"Capture cuda graph failed: (.*)", re.DOTALL)
 
 
 @rules.on("server_args=", r"server_args=(?:ServerArgs\(|\{)(.*)")

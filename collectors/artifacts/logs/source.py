@@ -1,9 +1,9 @@
 """Raw lines of a log: numbered by \\n alone, split at carriage returns, decoded without loss of a line."""
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import BinaryIO
 
-from oomctl.collectors.artifacts.logs.triggers import Watch
+from oomctl.collectors.artifacts.logs.interest import Interest, context
 
 SNIFF_BYTES = 8192
 MAX_LINE_BYTES = 1 << 20
@@ -21,9 +21,9 @@ class RawLines:
         problem: Why nothing can be read ("empty file", "not a text log"), else None.
     """
 
-    def __init__(self, file: BinaryIO, engines: Callable[[], Iterable[str]]) -> None:
+    def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._watch = Watch(engines)
+        self._interest = Interest()
         self.bytes = 0
         self.lines = 0
         self.cut = 0
@@ -71,22 +71,20 @@ class RawLines:
 
     def _chunk(self, chunk: bytes, attentive: Callable[[], bool]) -> Iterator[tuple[int, str]]:
         """The lines of interest of whole lines (the last may lack its \\n)."""
-        triggers = self._watch.triggers(chunk)
-        position, size = 0, len(chunk)
-        while position < size:
-            if not attentive():
-                start = triggers.after(position)
-                if start is None:
-                    break
-                self.lines += chunk.count(b"\n", position, start)
-                position = start
-            end = chunk.find(b"\n", position)
-            end = size if end < 0 else end
-            self.lines += 1
-            yield self.lines, self._decode(chunk[position:end])
-            position = end + 1
-        if position < size:
-            self.lines += chunk.count(b"\n", position) + (not chunk.endswith(b"\n"))
+        lines = chunk.split(b"\n")
+        if not lines[-1]:
+            lines.pop()
+        before, done = self.lines, 0
+        self.lines += len(lines)
+        for hit in [*self._interest.of(chunk), len(lines)]:
+            while done < hit and attentive():
+                yield before + done + 1, self._decode(lines[done])
+                done += 1
+            if hit < done or hit == len(lines):
+                continue
+            for index in (*context(lines, hit, done), hit):
+                yield before + index + 1, self._decode(lines[index])
+            done = hit + 1
 
     def _long_line(self, start: bytes) -> Generator[tuple[int, str], None, bytes]:
         """Skip to the end of an over-long line without keeping it; returns what follows it."""

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 from oomctl.collectors.artifacts.logs.fact import Fact
+from oomctl.collectors.artifacts.logs.pattern import Pattern
 
 KIB = 1024
 
@@ -15,34 +16,32 @@ def looks_like(text: str) -> bool:
     return any(map(text.__contains__, _SIGNS))
 
 
-_BARE_KILLED = re.compile(r"^(?:\S+: line \d+:\s+\d+ )?Killed(?:\s+\S.*)?$")
-_KERNEL_KILL = re.compile(
+_BARE_KILLED = Pattern(r"^(?:\S+: line \d+:\s+\d+ )?Killed(?:\s+\S.*)?$")
+_KERNEL_KILL = Pattern(
     r"(?P<cgroup>Memory cgroup out of memory|Out of memory)(?: \(\w+\))?: Kill(?:ed)? process (?P<pid>\d{1,10}) \((?P<name>[^)]{1,64})\)"
 )
-_RSS = re.compile(r"(anon-rss|file-rss|shmem-rss):(\d{1,15})kB")
-_OOM_KILLED = re.compile(r"\bOOMKilled\b|\bReason:\s+OOMKilled|reason[\"']?[:=]\s*[\"']?OOMKilled")
-_EXIT_137 = re.compile(
+_RSS = Pattern(r"(anon-rss|file-rss|shmem-rss):(\d{1,15})kB")
+_OOM_KILLED = Pattern(r"\bOOMKilled\b|\bReason:\s+OOMKilled|reason[\"']?[:=]\s*[\"']?OOMKilled")
+_EXIT_137 = Pattern(
     r"\b(?:exit(?:ed)?(?: with)?(?: code| status)?|exitCode|status|returned|rc)[\"']?[ :=(]+137\b|^137$", re.IGNORECASE
 )
-_SIGNAL_9 = re.compile(
+_SIGNAL_9 = Pattern(
     r"exit ?code:? ?-9\b|code=killed, status=9|killed by signal 9|signal: killed|signal 9\b|\bSIGKILL\b|terminated by signal 9"
 )
-_DIED = re.compile(
-    r"(?:Worker proc|Engine core proc|Process) (\S{1,80}) died unexpectedly(?: \(exit code: (-?\d+|None)\))?"
-)
-_SYSTEMD_OOM = re.compile(r"systemd.*(?:killed by the OOM killer|oom-kill|result 'oom-kill')")
-_RESTART = re.compile(r"Scheduled restart job, restart counter is at (\d+)|Back-off restarting failed container")
-_GPU_PROCESS = re.compile(r"^\s*(\d{2,10}),\s*([\d.]+) (GiB|MiB),\s*([A-Za-z/\[].{0,120})$")
-_GPU_TABLE = re.compile(r"^\|\s+\d+\s+\S+\s+\S+\s+(\d+)\s+[CGM+]+\s+(\S.*?)\s+(\d+)MiB\s+\|$")
+_DIED = Pattern(r"(?:Worker proc|Engine core proc|Process) (\S{1,80}) died unexpectedly(?: \(exit code: (-?\d+|None)\))?")
+_SYSTEMD_OOM = Pattern(r"systemd.*(?:killed by the OOM killer|oom-kill|result 'oom-kill')")
+_RESTART = Pattern(r"Scheduled restart job, restart counter is at (\d+)|Back-off restarting failed container")
+_GPU_PROCESS = Pattern(r"^\s*(\d{2,10}),\s*([\d.]+) (GiB|MiB),\s*([A-Za-z/\[].{0,120})$")
+_GPU_TABLE = Pattern(r"^\|\s+\d+\s+\S+\s+\S+\s+(\d+)\s+[CGM+]+\s+(\S.*?)\s+(\d+)MiB\s+\|$")
 
-_HOST_ERRORS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"DefaultCPUAllocator: (?:can't|not enough) (?:allocate )?memory:? ?(?:you tried to allocate (\d+) bytes)?"), "cpu_allocator"),
-    (re.compile(r"unable to mmap (\d+) bytes|mmap(?:ing)?(?: \S+)? failed|failed to mmap", re.I), "mmap"),
-    (re.compile(r"\[Errno 12\]|Error code 12\b|errno[ =:]+12\b|\bENOMEM\b|Cannot allocate memory"), "errno"),
-    (re.compile(r"std::bad_alloc"), "malloc"),
-    (re.compile(r"aligned_alloc failed for size (\d+)"), "malloc"),
-    (re.compile(r"killed due to the node running low on memory|memory on the node .{0,200}exceeds the memory usage threshold"), "ray"),
-    (re.compile(r"Unable to allocate [\d.]+ [KMGT]iB for an array|^Cannot allocate memory"), "numpy"),
+_HOST_ERRORS: tuple[tuple[Pattern, str], ...] = (
+    (Pattern(r"DefaultCPUAllocator: (?:can't|not enough) (?:allocate )?memory:? ?(?:you tried to allocate (\d+) bytes)?"), "cpu_allocator"),
+    (Pattern(r"unable to mmap (\d+) bytes|mmap(?:ing)?(?: \S+)? failed|failed to mmap", re.I), "mmap"),
+    (Pattern(r"\[Errno 12\]|Error code 12\b|errno[ =:]+12\b|\bENOMEM\b|Cannot allocate memory"), "errno"),
+    (Pattern(r"std::bad_alloc"), "malloc"),
+    (Pattern(r"aligned_alloc failed for size (\d+)"), "malloc"),
+    (Pattern(r"killed due to the node running low on memory|memory on the node .{0,200}exceeds the memory usage threshold"), "ray"),
+    (Pattern(r"Unable to allocate [\d.]+ [KMGT]iB for an array|^Cannot allocate memory"), "numpy"),
 )  # fmt: skip
 
 
@@ -99,7 +98,7 @@ def facts(text: str) -> list[Fact]:
 
 
 def _kernel_kill(match: re.Match[str], text: str) -> list[Fact]:
-    rss = sum(int(amount) for _, amount in _RSS.findall(text)) * KIB
+    rss = sum(int(amount) for _, amount in _RSS.pairs(text)) * KIB
     found = [
         Fact(
             "oom",

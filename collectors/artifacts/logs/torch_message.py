@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from oomctl.collectors.artifacts.logs.pattern import Pattern
 from oomctl.collectors.artifacts.logs.units import Size, size
 
 _N = r"([\d.,]+) ?(bytes|[KMGT]iB)"
@@ -21,30 +22,30 @@ def looks_like(text: str) -> bool:
     return any(map(text.__contains__, _SIGNS))
 
 
-_BACKEND = re.compile(r"\b(CUDA|HIP|XPU|NPU|MUSA|MPS|MLU|HPU)\b(?: backend)?(?: [Ee]rror:)?[ :]+out of memory")
-_TRIED = re.compile(rf"[Tt]ried to allocate {_N}")
-_DEVICE = re.compile(r"\b(?:GPU|NPU|XPU|MLU|device) (\d+)\b")
-_CAPACITY = re.compile(rf"total capaci?ty of {_N}|[(;] ?{_N} total capacity|Device limit\s*: {_N}|max allowed: {_N}")
-_FREE = re.compile(rf"of which {_N} is free|[;,] {_N} free\b|Free \(according to CUDA\)\s*: {_N}")
-_OWN = re.compile(rf"this process has {_N} memory in use")
-_PROCESS = re.compile(rf"Process (\d+) has {_N} memory in use")
-_ALLOCATED = re.compile(
+_BACKEND = Pattern(r"\b(CUDA|HIP|XPU|NPU|MUSA|MPS|MLU|HPU)\b(?: backend)?(?: [Ee]rror:)?[ :]+out of memory")
+_TRIED = Pattern(rf"[Tt]ried to allocate {_N}")
+_DEVICE = Pattern(r"\b(?:GPU|NPU|XPU|MLU|device) (\d+)\b")
+_CAPACITY = Pattern(rf"total capaci?ty of {_N}|[(;] ?{_N} total capacity|Device limit\s*: {_N}|max allowed: {_N}")
+_FREE = Pattern(rf"of which {_N} is free|[;,] {_N} free\b|Free \(according to CUDA\)\s*: {_N}")
+_OWN = Pattern(rf"this process has {_N} memory in use")
+_PROCESS = Pattern(rf"Process (\d+) has {_N} memory in use")
+_ALLOCATED = Pattern(
     rf"[Oo]f the allocated memory {_N} is allocated|{_N} already allocated|Currently allocated\s*: {_N}"
     rf"|MPS allocated: {_N}"
 )
-_PRIVATE = re.compile(rf"with {_N} allocated in private pools")
-_UNALLOCATED = re.compile(rf"and {_N} is reserved by PyTorch but unallocated|(?<=; ){_N} cached\b")
-_RESERVED = re.compile(rf"{_N} reserved in total")
-_ALLOWED = re.compile(rf"{_N} allowed\b")
-_REQUESTED_ASYNC = re.compile(rf"Requested\s*: {_N}")
+_PRIVATE = Pattern(rf"with {_N} allocated in private pools")
+_UNALLOCATED = Pattern(rf"and {_N} is reserved by PyTorch but unallocated|(?<=; ){_N} cached\b")
+_RESERVED = Pattern(rf"{_N} reserved in total")
+_ALLOWED = Pattern(rf"{_N} allowed\b")
+_REQUESTED_ASYNC = Pattern(rf"Requested\s*: {_N}")
 
-_RAW = re.compile(
+_RAW = Pattern(
     r"(?:CUDA|HIP)(?: driver)? [Ee]rror: out of memory|cudaErrorMemoryAllocation|hipErrorOutOfMemory"
     r"|CUDA_ERROR_OUT_OF_MEMORY"
 )
-_LIBRARY = re.compile(r"\b(CUBLAS|CUDNN|CUSOLVER|CUSPARSE|HIPBLAS|ROCBLAS|NCCL)_?\w*?_?(?:STATUS_)?ALLOC_FAILED", re.I)
-_NCCL = re.compile(r"\bNCCL\b.{0,200}?(?:Cuda failure \d* ?'?out of memory|out of memory)", re.S)
-_NVML_ASSERT = re.compile(r"NVML_SUCCESS == r INTERNAL ASSERT FAILED at .*CUDACachingAllocator")
+_LIBRARY = Pattern(r"\b(CUBLAS|CUDNN|CUSOLVER|CUSPARSE|HIPBLAS|ROCBLAS|NCCL)_?\w*?_?(?:STATUS_)?ALLOC_FAILED", re.I)
+_NCCL = Pattern(r"\bNCCL\b.{0,200}?(?:Cuda failure \d* ?'?out of memory|out of memory)", re.S)
+_NVML_ASSERT = Pattern(r"NVML_SUCCESS == r INTERNAL ASSERT FAILED at .*CUDACachingAllocator")
 
 
 @dataclass

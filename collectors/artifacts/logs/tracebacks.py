@@ -80,6 +80,8 @@ class Assembler:
             Whether the line belongs to a traceback, and those that this line completed.
         """
         text = record.text
+        if not self._open and START not in text and "exception" not in text:
+            return False, []
         keys = self._keys(record)
         if START in text:
             done = list(self._close(keys))

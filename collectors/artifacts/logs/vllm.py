@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from oomctl.collectors.artifacts.logs import vllm_dump, vllm_exceptions
 from oomctl.collectors.artifacts.logs.arguments import arguments
-from oomctl.collectors.artifacts.logs.fact import Fact, Rules, Triggers, gib, integer, manifest, memory, phase
+from oomctl.collectors.artifacts.logs.fact import Fact, Rules, gib, integer, manifest, memory, phase
 from oomctl.collectors.artifacts.logs.headers import HeaderPattern
 from oomctl.collectors.artifacts.logs.record import Record
 
@@ -17,13 +17,6 @@ name = "vllm"
 rules = Rules()
 rules.include(vllm_dump.rules)
 exception = vllm_exceptions.exception
-triggers = Triggers(
-    startup=(
-        b"API server v", b"engine (", b"args", b"max_num", b"world", b"oad", b"eights", b"emory", b"KV ", b"blocks",
-        b"Maximum conc", b"apturing", b"Warming", b"ompile took",
-    ),
-    serving=(b"hroughput", b"Iteration(", b"leep", b"wake"),
-)  # fmt: skip
 
 HEADER = HeaderPattern(
     engine=name,
@@ -342,7 +335,7 @@ def _throughput(match: re.Match[str], record: Record) -> Iterator[Fact]:
         )
 
 
-@rules.serious(
+@rules.on(
     "not enough KV cache space",
     r"Sequence group \S+ is preempted by (\S+) mode .*?(?:total_num_cumulative_preemption=(\d+))?\.?$",
 )
@@ -395,9 +388,9 @@ def _woken(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield phase("waking", match[0])
 
 
-@rules.serious("EngineCore encountered a fatal error")
-@rules.serious("EngineCore failed to start")
-@rules.serious("WorkerProc failed to start")
-@rules.serious("Engine core initialization failed")
+@rules.on("EngineCore encountered a fatal error")
+@rules.on("EngineCore failed to start")
+@rules.on("WorkerProc failed to start")
+@rules.on("Engine core initialization failed")
 def _dead(match: re.Match[str], record: Record) -> Iterator[Fact]:
     yield Fact("fault", {"code": "engine_dead", "detail": match[0], "fatal": True})

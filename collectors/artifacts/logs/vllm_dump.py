@@ -7,27 +7,28 @@ import re
 from collections.abc import Iterator
 
 from oomctl.collectors.artifacts.logs.fact import Fact, Rules, integer
+from oomctl.collectors.artifacts.logs.pattern import Pattern
 from oomctl.collectors.artifacts.logs.record import Record
 
 rules = Rules()
 MAX_REQUESTS = 512
 
-_PER_REQUEST = re.compile(r"num_scheduled_tokens=\{([^}]{0,65536})\}")
-_PAIR = re.compile(r"'?([\w.:-]{1,128})'?: (\d+)")
-_TOTAL = re.compile(r"total_num_scheduled_tokens=(\d+)")
-_NEW = re.compile(r"NewRequestData\(req_id=([\w.:-]{1,128}),(?:prompt_token_ids_len=(\d+))?")
-_CACHED_IDS = re.compile(r"CachedRequestData\(req_ids=\[([^\]]{0,65536})\]")
-_COMPUTED = re.compile(r"num_computed_tokens=\[([\d, ]{0,65536})\]")
-_OUTPUT = re.compile(r"num_output_tokens=\[([\d, ]{0,65536})\]")
-_PREEMPTED = re.compile(r"preempted_req_ids=[\[{]([^\]}]{0,65536})[\]}]")
+_PER_REQUEST = Pattern(r"num_scheduled_tokens=\{([^}]{0,65536})\}")
+_PAIR = Pattern(r"'?([\w.:-]{1,128})'?: (\d+)")
+_TOTAL = Pattern(r"total_num_scheduled_tokens=(\d+)")
+_NEW = Pattern(r"NewRequestData\(req_id=([\w.:-]{1,128}),(?:prompt_token_ids_len=(\d+))?")
+_CACHED_IDS = Pattern(r"CachedRequestData\(req_ids=\[([^\]]{0,65536})\]")
+_COMPUTED = Pattern(r"num_computed_tokens=\[([\d, ]{0,65536})\]")
+_OUTPUT = Pattern(r"num_output_tokens=\[([\d, ]{0,65536})\]")
+_PREEMPTED = Pattern(r"preempted_req_ids=[\[{]([^\]}]{0,65536})[\]}]")
 
 
-@rules.serious("Dumping scheduler output", r"SchedulerOutput\(.*")
+@rules.on("Dumping scheduler output", r"SchedulerOutput\(.*")
 def _output(match: re.Match[str], _: Record) -> Iterator[Fact]:
     """The step, and a scheduled row per request. A request that is given more than one token is (still) in its prefill."""
     text = match[0]
     per_request = _PER_REQUEST.search(text)
-    scheduled = [(key, integer(value)) for key, value in _PAIR.findall(per_request[1])] if per_request is not None else []
+    scheduled = [(key, integer(value)) for key, value in _PAIR.pairs(per_request[1])] if per_request is not None else []
     total = _TOTAL.search(text)
     prefill = sum(count for _, count in scheduled if count > 1)
     decode = sum(1 for _, count in scheduled if count == 1)
@@ -40,7 +41,7 @@ def _output(match: re.Match[str], _: Record) -> Iterator[Fact]:
 
 
 def _requests(text: str, scheduled: dict[str, int]) -> Iterator[Fact]:
-    prompts = {key: integer(length) for key, length in _NEW.findall(text) if length}
+    prompts = {key: integer(length) for key, length in _NEW.pairs(text) if length}
     ids = re.findall(r"'([\w.:-]{1,128})'", (_CACHED_IDS.search(text) or [""] * 2)[1])
     computed = dict(zip(ids, _integers(_COMPUTED.search(text)), strict=False))
     output = dict(zip(ids, _integers(_OUTPUT.search(text)), strict=False))
@@ -65,7 +66,7 @@ def _integers(match: re.Match[str] | None) -> list[int]:
     return [integer(number) for number in re.findall(r"\d+", match[1])] if match is not None else []
 
 
-@rules.serious("Dumping scheduler stats", r"SchedulerStats\(num_running_reqs=(\d+), num_waiting_reqs=(\d+)")
+@rules.on("Dumping scheduler stats", r"SchedulerStats\(num_running_reqs=(\d+), num_waiting_reqs=(\d+)")
 def _stats(match: re.Match[str], record: Record) -> Iterator[Fact]:
     yield Fact("throughput", {"running_requests": integer(match[1]), "waiting_requests": integer(match[2])})
     usage = re.search(r"kv_cache_usage=([\d.]+(?:e-\d+)?)", record.text)

@@ -3,18 +3,19 @@
 import re
 
 from oomctl.collectors.artifacts.logs.fact import Fact, gib, integer
+from oomctl.collectors.artifacts.logs.pattern import Pattern
 
-_FREE = re.compile(r"Free memory on device (?:cuda:(\d+) |\S+ )?\(([\d.]+)/([\d.]+) GiB\) on startup is less than desired")
-_DESIRED = re.compile(r"utilization \(([\d.]+), ([\d.]+) GiB\)")
-_SERVE_ONE = re.compile(
+_FREE = Pattern(r"Free memory on device (?:cuda:(\d+) |\S+ )?\(([\d.]+)/([\d.]+) GiB\) on startup is less than desired")
+_DESIRED = Pattern(r"utilization \(([\d.]+), ([\d.]+) GiB\)")
+_SERVE_ONE = Pattern(
     r"max seq len \(?(\d+)\)?, \(?([\d.]+) GiB KV cache is needed, which is larger than the available KV cache memory "
     r"\(([\d.]+) GiB\)"
 )
-_NO_BLOCKS = re.compile(r"No available memory for the cache blocks")
-_MAX_LEN = re.compile(
+_NO_BLOCKS = Pattern(r"No available memory for the cache blocks")
+_MAX_LEN = Pattern(
     r"max seq len \((\d+)\) is larger than the maximum number of tokens that can be stored in KV cache \((\d+)\)"
 )
-_FREE_INCREASED = re.compile(
+_FREE_INCREASED = Pattern(
     r"Error in memory profiling|Initial (?:used|free) memory [\d.]+ GiB, current (?:used|free) memory"
 )
 

@@ -37,22 +37,12 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def _print_help(context: typer.Context, wanted: bool) -> None:
-    if wanted:
-        sys.stdout.write(context.get_help() + "\n")
-        raise typer.Exit
-
-
-# Typer's own --help of a group loads pydantic as soon as a subcommand is named, even for that one's --help.
-@app.callback(epilog=EPILOG, add_help_option=False)
+@app.callback(epilog=EPILOG)
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere.")] = False,
-    help: Annotated[
-        bool, typer.Option("--help", "-h", callback=_print_help, is_eager=True, help="Show this message and exit.")
-    ] = False,
 ) -> None:
     """Explain and prevent GPU out-of-memory failures of LLM inference workers."""
 
