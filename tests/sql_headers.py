@@ -1,15 +1,31 @@
-"""Checks the header of every query file; `make check` runs it, and so does a test."""
+"""Checks the header of every query file, and runs it; `make check` does so, and so does a test."""
 
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
 
 from oomctl import queries
+from tests.scenarios.connected import connected
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 ROOM = Path(__file__).parent.parent / "queries"
 FOLDERS = ("views", "evidence", "postmortem")
 PARAMETER = re.compile(r"\$([a-z_]\w*)")
+SCENARIO = "prefill_long_prompt"
+VALUES = {
+    "stream": f"scenario:{SCENARIO}", "worker": "w0", "incarnation": "1", "seq": 10**9, "stack_id": "scenario-1",
+    "lines": [1, 2],
+}  # fmt: skip
+"""A value for each parameter that a query may take; which rows come of it does not matter here."""
+UNCITED = ("lines",)
+"""Evidence queries whose rows no statement cites."""
 
 
 def problems(path: Path) -> Iterator[str]:
@@ -27,10 +43,40 @@ def problems(path: Path) -> Iterator[str]:
     used = set(PARAMETER.findall(body))
     if used != set(query.params):
         yield f"{place}: its header names the parameters {sorted(query.params)}, its SQL uses {sorted(used)}"
-    if not query.columns:
-        yield f"{place}: its header explains no column"
+    elif unknown := used - VALUES.keys():
+        yield f"{place}: no value to try for {sorted(unknown)} (VALUES in tests/sql_headers.py)"
+    else:
+        yield from (f"{place}: {problem}" for problem in _columns(path.parent.name, query))
     if not sql.endswith("\n"):
         yield f"{place}: no line end at its end"
+
+
+def _columns(folder: str, query: queries.Query) -> Iterator[str]:
+    """Where the columns that it returns are not the ones that its header explains, in their order."""
+    if not query.columns:
+        yield "its header explains no column"
+        return
+    explained = [name for name, _ in query.columns]
+    if folder == "evidence" and query.name not in UNCITED and not {"stream", "seq"} <= set(explained):
+        yield "an evidence query returns stream and seq, so that its rows can be cited"
+    connection = _connection()
+    try:
+        if folder == "views":
+            connection.execute(query.sql.replace("CREATE VIEW ", "CREATE OR REPLACE VIEW ", 1))
+            cursor = connection.execute(f"SELECT * FROM {query.name}")
+        else:
+            cursor = connection.execute(query.sql, {name: VALUES[name] for name in query.params})
+    except duckdb.Error as error:
+        yield str(error).splitlines()[0]
+        return
+    returned = [str(column[0]) for column in cursor.description or ()]
+    if returned != explained:
+        yield f"its header explains the columns {explained}, it returns {returned}"
+
+
+@cache
+def _connection() -> "DuckDBPyConnection":
+    return connected(SCENARIO)
 
 
 def main() -> int:

@@ -25,8 +25,8 @@ def cached_enough(case: Case) -> bool:
 def done_before(case: Case) -> list[EvidenceRow]:
     """Earlier batches of the failing batch's shape, or larger, the latest first.
 
-    The chunks of one long prompt are alike in tokens and attend to more with each: batches just before the failure that only
-    ever filled the pool further count as such chunks, not as the same shape done before.
+    The chunks of one long prompt are alike in tokens and attend to more with each: batches just before the failure that
+    only ever filled the pool further count as such chunks, not as the same shape done before.
     """
     batch = failing_batch(case)
     if batch is None or not batch["prefill_tokens"]:

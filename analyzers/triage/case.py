@@ -67,7 +67,7 @@ class Case:
 
     @cached_property
     def frames(self) -> list[EvidenceRow]:
-        """Frames that tell a phase, of the root's traceback; of a later one's where the root's says nothing beyond serving."""
+        """Frames that tell a phase: of the root's traceback, or of a later one where the root's only served."""
         weak: list[EvidenceRow] = []
         own = [member for member in self.members if member.get("rank_name") == self.root.get("rank_name")]
         others = [member for member in self.members if member.get("rank_name") != self.root.get("rank_name")]
@@ -117,7 +117,8 @@ class Case:
         if phase in ("ready", "serving") or (phase is None and self.ask("kv_usage")):
             return "serving"
         if phase in ("weights_loaded", "profiling", "kv_allocated", "compiling", "capturing"):
-            served = any(row["running_requests"] for row in self.ask("kv_usage")[:3])
+            reports = [*self.ask("kv_usage")[:1], *self.ask("batch")[:1]]
+            served = any(row["seq"] > self.stage_rows[0]["seq"] for row in reports)
             return "serving" if served else "warm_up"
         return phase
 

@@ -61,7 +61,7 @@ def _of_gate(case: Case, others: Foreign) -> list[Cause]:
     if gate["gate"] == "kv_fits_request":
         short = None
         if gate["needed_bytes"] is not None and gate["available_bytes"] is not None:
-            short = gate["needed_bytes"] - gate["available_bytes"]
+            short = gate["needed_bytes"] - gate["available_bytes"] or None  # 0: less than the print resolution
         detail = "one request of the maximum length needs more KV cache than the whole pool"
         return [
             Cause(cause="oversized_request", bytes=short, tokens=gate["needed_tokens"], detail=detail, cites=cite([gate]))

@@ -1,4 +1,4 @@
-"""OOM004 decode_growth: all sequences grow and the free KV blocks run out, as stalls, preemptions, retractions or an error."""
+"""OOM004 decode_growth: all sequences grow and the free KV blocks run out: stalls, preemptions, retractions or an error."""
 
 from oomctl.analyzers.triage.assess import Assessment, frame_words
 from oomctl.analyzers.triage.case import Case

@@ -29,6 +29,11 @@ class Foreign:
     earlier: list[EvidenceRow]
     restarts: list[EvidenceRow]
 
+    @property
+    def names(self) -> list[str]:
+        """Names of these processes, where they were reported."""
+        return sorted({str(row["name"]) for row in self.rows if row["query"] == "neighbours" and row["name"]})
+
 
 def foreign(case: Case) -> Foreign:
     """What others held of the device at the failure."""
@@ -66,8 +71,7 @@ def cause(case: Case, others: Foreign) -> Cause | None:
     """The foreign_process link of the cause chain, or None where nobody else matters."""
     if others.bytes is None:
         return None
-    names = {str(row["name"]) for row in others.rows if row.get("name")}
-    who = f" ({', '.join(sorted(names))})" if names else ""
+    who = f" ({', '.join(others.names)})" if others.names else ""
     return Cause(
         cause="foreign_process",
         bytes=others.bytes,

@@ -1,4 +1,7 @@
-"""OOM005 fragmentation: enough bytes are free, none in the size or the pool that is needed. Rare; the naive test misleads."""
+"""OOM005 fragmentation: enough bytes are free, none in the size or the pool that is needed.
+
+Rare; the naive test misleads.
+"""
 
 from oomctl.analyzers.triage.assess import Assessment
 from oomctl.analyzers.triage.batch import cached_enough, done_before, failing_batch
@@ -28,8 +31,8 @@ def assess(case: Case) -> Assessment:
         return result
     if figures["limit_bytes"] is None and figures["free_bytes"] is not None and figures["free_bytes"] >= requested:
         result.add(
-            f"{size(figures['free_bytes'])} were free on the device, more than the {size(requested)} asked for: the driver could "
-            "not map them in one piece",
+            f"{size(figures['free_bytes'])} were free on the device, more than the {size(requested)} asked for: the driver "
+            "could not map them in one piece",
             0.4,
             [case.root],
         )

@@ -34,7 +34,7 @@ def incidents(connection: "duckdb.DuckDBPyConnection") -> list[list[EvidenceRow]
 
 
 def _chance(members: list[EvidenceRow]) -> bool:
-    """Whether only the usage reports speak, and too few of them: requests that finish and arrive look alike for one report."""
+    """Whether only the usage reports speak, and too few of them: requests that come and go may look alike once."""
     return all(row["what"] == "pressure" for row in members) and len(members) < MIN_PRESSURE_REPORTS
 
 

@@ -6,6 +6,7 @@ from oomctl.schemas.verdict import Citation, MemoryNode, Quality
 
 _STEADY = ("steady", "in_use", "available", "actual", "captured", "kv", None)
 """Which figure of a component counts as resident, the best first; estimates and peaks do not."""
+_HALVES = ("k", "v")
 _RESIDENT = ("weights", "adapter", "kv_pool")
 
 
@@ -14,19 +15,26 @@ def memory_at_oom(case: Case) -> MemoryNode | None:
     remainder. A remainder may be negative: the figures then do not fit each other, and that is shown.
 
     Returns:
-        None where nothing is known of the device.
+        None where nothing is known of the device, or the failure was not about it.
     """
     if case.root["what"] == "refusal":
         return _at_gate(case)
+    if case.root["what"] not in ("oom", "pressure") or case.root["resource"] == "host":
+        return None
     figures = case.figures
     total = case.total_bytes
     if total is None and figures["own_process_bytes"] is None and figures["framework_bytes"] is None:
         return None
-    source = cite([case.root]) if figures["requested_bytes"] is not None else ()
+    source = cite([case.root]) if any(value is not None for value in figures.values()) else ()
+    told = (
+        source
+        if figures["total_bytes"] is not None
+        else cite([row for row in case.ask("device") if row["total_bytes"]][:1])
+    )
     own = _own(case, source)
     others = _node("others", figures["others_bytes"], "derived", source, "total less own less free")
     free = _node("free", figures["free_bytes"], "measured", source)
-    return _sum("device", total, "measured", source, (own, others, free), "unexplained")
+    return _sum("device", total, "measured", told, (own, others, free), "unexplained", keep_unknown=True)
 
 
 def _own(case: Case, source: tuple[Citation, ...]) -> MemoryNode:
@@ -40,23 +48,13 @@ def _own(case: Case, source: tuple[Citation, ...]) -> MemoryNode:
         "context, libraries, collectives, graphs: own less framework",
     )
     own = figures["own_process_bytes"]
-    if own is None:
-        return MemoryNode(
-            name="own_process",
-            bytes=None,
-            note="the driver did not say what this process holds",
-            children=tuple(node for node in (framework, outside) if node.bytes is not None),
-        )
-    return _sum("own_process", own, "measured", source, (framework, outside), None)
+    exact = own is not None and outside.bytes is not None and own == (_told(framework) or 0) + outside.bytes
+    return _sum("own_process", own, "measured", source, (framework, outside), None if exact else "unexplained")
 
 
 def _framework(case: Case, source: tuple[Citation, ...]) -> MemoryNode:
     figures = case.figures
-    children = [
-        _node(component, row["bytes"], "measured", cite([row]), _owner_note(row), row["resolution_bytes"])
-        for component in _RESIDENT
-        if (row := _component(case, component)) is not None
-    ]
+    children = [node for component in _RESIDENT if (node := _component(case, component)) is not None]
     children.append(_node("cached_free", figures["cached_free_bytes"], "measured", source, "reserved but unallocated"))
     children.append(
         _node("private_pool_free", figures["private_free_bytes"], "measured", source, "free blocks of graph pools")
@@ -64,11 +62,22 @@ def _framework(case: Case, source: tuple[Citation, ...]) -> MemoryNode:
     return _sum("framework", figures["framework_bytes"], "derived", source, tuple(children), "other_tensors")
 
 
-def _component(case: Case, component: str) -> EvidenceRow | None:
-    rows = [row for row in case.ask("components") if row["component"] == component and row["owner"] in _STEADY]
+def _component(case: Case, component: str) -> MemoryNode | None:
+    """What this rank holds of a component, or another rank where this one's was not printed; SGLang prints K and V apart."""
+    rows = [row for row in case.ask("components") if row["component"] == component and row["owner"] in _STEADY + _HALVES]
     rank = case.root.get("rank")
-    same = [row for row in rows if row["rank"] in (rank, None)] or rows
-    return min(same, key=lambda row: _STEADY.index(row["owner"]), default=None)
+    same = [row for row in rows if row["rank"] in (rank, None)] or [row for row in rows if row["rank"] == rows[0]["rank"]]
+    whole = [row for row in same if row["owner"] in _STEADY]
+    if whole:
+        row = min(whole, key=lambda row: _STEADY.index(row["owner"]))
+        return _node(component, row["bytes"], "measured", cite([row]), _owner_note(row), row["resolution_bytes"])
+    halves = list({row["owner"]: row for row in same if row["owner"] in _HALVES}.values())
+    if len(halves) < len(_HALVES):
+        return None
+    amount = sum(row["bytes"] for row in halves)
+    return _node(
+        component, amount, "derived", cite(halves), "keys and values", sum(row["resolution_bytes"] for row in halves)
+    )
 
 
 def _owner_note(row: EvidenceRow) -> str:
@@ -94,10 +103,14 @@ def _sum(
     source: tuple[Citation, ...],
     children: tuple[MemoryNode, ...],
     remainder: str | None,
+    *,
+    keep_unknown: bool = False,
 ) -> MemoryNode:
-    known = [child for child in children if child.bytes is not None]
-    if remainder is not None and amount is not None and known:
-        left = amount - sum(child.bytes or 0 for child in known)
+    """A node whose children explain it: those of which something is known, and what they leave over, never clamped."""
+    known = [child for child in children if keep_unknown or _told(child) is not None]
+    explained = [bytes_ for child in known if (bytes_ := _told(child)) is not None]
+    if remainder is not None and amount is not None and explained:
+        left = amount - sum(explained)
         known.append(
             MemoryNode(name=remainder, bytes=left, quality="derived", note="what the other entries do not explain")
         )
@@ -109,6 +122,14 @@ def _sum(
         cites=source if amount is not None else (),
         children=tuple(known),
     )
+
+
+def _told(node: MemoryNode) -> int | None:
+    """What is known of an entry: its bytes, or the sum of what its children tell; None where nothing is."""
+    if node.bytes is not None:
+        return node.bytes
+    told = [bytes_ for child in node.children if (bytes_ := _told(child)) is not None]
+    return sum(told) if told else None
 
 
 def _node(

@@ -12,6 +12,7 @@ from oomctl.analyzers.triage.evidence import EvidenceRow, cite
 from oomctl.schemas.verdict import Cause
 
 MIB = 2**20
+GIB = 2**30
 SMALL = MIB
 """PyTorch's allocator (c10/cuda/CUDACachingAllocator.h): requests under 1 MiB come from 2 MiB segments, up to 10 MiB from
 20 MiB segments, larger ones are rounded up to 2 MiB; the message prints the rounded segment size."""
@@ -34,14 +35,26 @@ def explain(case: Case, cause: Cause) -> Cause:
     vocabulary = case.argument("vocab_rows", "vocab_size")
     if requested is None or vocabulary is None or not vocabulary["value"].isdigit():
         return cause
-    rows = int(vocabulary["value"])
+    rows, tolerance = int(vocabulary["value"]), _print_resolution(requested, case.figures["resolution_bytes"])
     for count, source in _sequences(case):
         for width in (4, 2):
-            if segment_bytes(count * rows * width) == requested:
+            if abs(segment_bytes(count * rows * width) - requested) <= tolerance:
                 detail = f"{cause.detail}; the size is {count} x {rows} x {width} bytes (sequences x vocabulary x element)"
                 cites = (*cause.cites, *cite([source, vocabulary]))
                 return msgspec.structs.replace(cause, detail=detail, cites=cites)
     return cause
+
+
+def _print_resolution(requested_bytes: int, least_exact: int | None) -> int:
+    """How far a printed size may be off: PyTorch prints two decimals of the largest unit below it; 0 where nothing is printed.
+
+    Args:
+        requested_bytes: The size.
+        least_exact: The coarser resolution of requested and free; None where the figures are exact.
+    """
+    if least_exact is None:
+        return 0
+    return min(least_exact, round(0.005 * (GIB if requested_bytes >= GIB else MIB)) + 1)
 
 
 def _sequences(case: Case) -> list[tuple[int, EvidenceRow]]:

@@ -29,9 +29,7 @@ def missing(case: Case, undecided: bool, others: Foreign) -> list[Missing]:
             )
         if not case.frames:
             found.append(Missing(what="a traceback that tells what was being done", collector="agent"))
-        if figures["own_process_bytes"] is None or (
-            others.bytes is not None and not any(row.get("name") for row in others.rows)
-        ):
+        if figures["own_process_bytes"] is None or (others.bytes is not None and not others.names):
             found.append(Missing(what="which processes held the device", collector="nvml", command=GPU_PROCESSES))
         if case.stage == "serving" and not case.ask("batch"):
             found.append(Missing(what="which requests were in the batch", collector="agent"))
@@ -48,6 +46,6 @@ def missing(case: Case, undecided: bool, others: Foreign) -> list[Missing]:
                 what="the log of the rank that fell silent, and its host's memory", collector="host", command=KERNEL_LOG
             )
         )
-    if undecided and not found:
+    if undecided and not found and root["what"] != "refusal":  # a gate needs no class
         found.append(Missing(what="what the worker was doing", collector="agent"))
     return found

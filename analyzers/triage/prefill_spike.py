@@ -8,7 +8,7 @@ from oomctl.analyzers.triage.words import percent
 from oomctl.schemas.verdict import Cause
 
 LARGE_PREFILL_TOKENS = 512
-"""Scheduled prompt tokens from which a batch is a prefill that counts: below, its activations are those of a decode batch."""
+"""Scheduled prompt tokens from which a batch is a prefill that counts: below, it is as small as a decode batch."""
 
 
 def assess(case: Case) -> Assessment:

@@ -41,6 +41,12 @@ def summary(case: Case, incident: Incident) -> str:
 
 def _gate(case: Case, incident: Incident) -> str:
     gate = case.gate or {}
+    if gate.get("available_tokens") is not None and gate.get("needed_bytes") == gate.get("available_bytes"):
+        return (
+            f"The engine refused to start: one request may need {gate['needed_tokens']} tokens of KV cache, "
+            f"{gate['available_tokens']} are available."
+        )
     if gate.get("needed_bytes") is not None and gate.get("available_bytes") is not None:
-        return f"The engine refused to start: it wants {size(gate['needed_bytes'])}, {size(gate['available_bytes'])} are available."
+        needed, there = size(gate["needed_bytes"]), size(gate["available_bytes"])
+        return f"The engine refused to start: it wants {needed}, {there} are available."
     return "The engine refused to start for want of memory; no allocation had failed."

@@ -1,7 +1,16 @@
 -- The frames of a traceback that tell the phase, innermost first, each with what it tells
 -- params: stream, stack_id
+-- column stream: source of the row
+-- column seq: its place in the stream
+-- column line: line of the source that gave it, 1-based; NULL where the source has no lines
+-- column depth: 0 is the outermost frame
+-- column file: source file as printed
+-- column stack_line: line in that file
+-- column function: as printed
+-- column code: source line, where printed
 -- column phase: recovery, warm_up, load_time or serving
 -- column part: what exactly was done there
+-- column weight: how much the frame convinces, 0 to 1
 SELECT stack.stream, stack.seq, stack.line, stack.depth, stack.file, stack.stack_line, stack.function, stack.code,
     marker.phase, marker.part, marker.weight
 FROM stack
@@ -9,4 +18,4 @@ INNER JOIN phase_marker AS marker
     ON regexp_full_match(stack.function, marker.function_pattern)
     AND (marker.file_pattern IS NULL OR regexp_matches(stack.file, marker.file_pattern))
 WHERE stack.stream = $stream AND stack.stack_id = $stack_id
-ORDER BY stack.depth DESC, marker.weight DESC;
+ORDER BY stack.depth DESC, marker.weight DESC, marker.phase, marker.part, stack.seq;

@@ -1,6 +1,10 @@
 -- What became of a worker after an instant: signs that it went on, and that it died
 -- params: stream, worker, incarnation, seq
+-- column stream: source of the row
+-- column seq: its place in the stream
+-- column line: line of the source that gave it, 1-based; NULL where the source has no lines
 -- column went_on: TRUE for progress, FALSE for the end
+-- column what: throughput, batch, a phase, or a fault's code
 SELECT stream, seq, line, went_on, what
 FROM (
     SELECT stream, seq, line, worker, incarnation, TRUE AS went_on, 'throughput' AS what

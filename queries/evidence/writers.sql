@@ -1,6 +1,11 @@
 -- Process ids that wrote lines of earlier incarnations, or of other workers, before an instant
 -- params: stream, worker, incarnation, seq
--- column pid: as printed in the line's process prefix
+-- column stream: source of the row
+-- column seq: its place in the stream
+-- column line: line of the source that gave it, 1-based; NULL where the source has no lines
+-- column worker: engine instance
+-- column incarnation: which life of that worker
+-- column pid: as printed in the line's process prefix; seq and line are its first line's
 SELECT DISTINCT stream, min(seq) AS seq, min(line) AS line, worker, incarnation,
     TRY_CAST(regexp_extract(log.text, 'pid=(\d{1,10})\)', 1) AS BIGINT) AS pid
 FROM log

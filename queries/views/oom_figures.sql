@@ -1,11 +1,44 @@
 -- Out-of-memory rows with the figures put right and the derived ones
+-- column ts: when, in UTC; NULL where the source tells no time
+-- column ts_quality: how far ts is to be trusted
+-- column stream: source of the row
+-- column seq: its place in the stream
+-- column line: line of the source that gave it, 1-based; NULL where the source has no lines
+-- column node: host, where known
+-- column worker: engine instance
+-- column incarnation: which life of that worker
+-- column rank: global rank, where known
+-- column rank_name: rank or process as printed
+-- column device_id: device index as the process sees it
+-- column source: what kind of collector wrote the row
+-- column quality: how the figures came about
+-- column resource: of what
+-- column api: who reported it: torch, cuda, hip, cublas, nccl, cpu_allocator, kernel, engine, ...
+-- column error_type: exception type, or the event (retraction, preemption, oom_kill, sigkill)
+-- column message: as printed, redacted
+-- column requested_bytes: asked for
+-- column total_bytes: device capacity
+-- column free_bytes: free on the device
+-- column own_process_bytes: this process, as the driver counts it
+-- column other_processes_bytes: all the others that the message names
+-- column allocated_bytes: allocated by the framework, as printed
+-- column reserved_bytes: reserved in total, in the forms that print it (PyTorch before 2.1)
+-- column reserved_unallocated_bytes: reserved but unallocated, as printed
+-- column private_pool_bytes: printed as allocated in private pools; really free blocks cached there
+-- column limit_bytes: a limit below the capacity (memory fraction)
+-- column resolution_bytes: print resolution of the least exact of requested and free
+-- column requested_tokens: KV tokens asked for
+-- column available_tokens: KV tokens free
+-- column requests: requests preempted, retracted or dropped
+-- column fatal: whether the engine died of it; NULL where not told
+-- column stack_id: the traceback, in kind stack
 -- column allocated_true_bytes: allocated less the free blocks of private pools, which PyTorch from 2.4 on adds to the figure it prints
 -- column cached_free_bytes: reserved but unallocated outside private pools, usable by an allocation of the same pool and stream
 -- column private_free_bytes: free blocks cached in private pools (CUDA graphs), usable by those only
 -- column framework_bytes: all that the framework has reserved
+-- column ceiling_bytes: capacity, or the limit set by a memory fraction where there is one
 -- column non_framework_bytes: own process less framework: context, libraries, collectives, graphs' own memory
 -- column others_bytes: device less own process less free: everybody else, where the own process is known
--- column ceiling_bytes: capacity, or the limit set by a memory fraction where there is one
 -- column short_bytes: requested less what was free below the ceiling
 CREATE VIEW oom_figures AS
 WITH parts AS (

@@ -38,6 +38,10 @@ def now(case: Case, incident: Incident) -> Iterator[Remedy]:
         if incident.survived is False:
             action = "Restart with fewer concurrent requests; the pool was full when it died."
         yield Remedy(when="now", action=action)
+    elif incident.oom_class in ("warm_up", "load_time") and incident.survived is not True:
+        yield Remedy(
+            when="now", action="Start it with the first setting below: as it is, it fails the same way at every start."
+        )
     elif incident.oom_class == "prefill_spike":
         yield Remedy(when="now", action="Restart, and hold back requests with prompts as long as the one in the batch.")
     elif incident.verdict == "oom" and incident.oom_class is None and incident.resource == "device":
@@ -60,7 +64,7 @@ def change(case: Case, incident: Incident) -> Iterator[Remedy]:
         held = case.figures["own_process_bytes"]
         yield Remedy(
             when="change",
-            action="Raise the container's memory limit above what the process needs while it loads, or load with fewer copies.",
+            action="Raise the container's memory limit above what the process needs to load, or load with fewer copies.",
             setting="resources.limits.memory",
             short_bytes=None,
             arithmetic=f"it held {size(held)} when it was killed" if held else "",
@@ -85,6 +89,28 @@ def change(case: Case, incident: Incident) -> Iterator[Remedy]:
             short_bytes=incident.short_bytes,
             arithmetic=f"others hold {size(cause.bytes)}",
         )
+
+
+def fewer_requests(case: Case, incident: Incident, flag: str, configured: float | None) -> Remedy:
+    """Allow fewer requests at once than ran when the KV pool was full: a limit above that number would change nothing."""
+    ran = [row["running_requests"] for row in case.ask("kv_usage") if row["running_requests"]]
+    ran += [member["running_before"] for member in case.members if member.get("running_before")]
+    action = "Run fewer requests at once, so that those admitted can finish."
+    if not ran:
+        setting = f"{flag} {int(configured) // 2}" if configured is not None and configured >= 2 else f"{flag} lower"
+        return Remedy(when="change", action=action, setting=setting, quality="estimated")
+    most = max(ran)
+    limit = max(1, min(most * 3 // 4, int(configured or most)))
+    usage = max((row["usage_ratio"] for row in case.ask("kv_usage")), default=None)
+    return Remedy(
+        when="change",
+        action=action,
+        setting=f"{flag} {limit}",
+        arithmetic=f"{most} ran at once"
+        + (f" with the pool {usage:.0%} full" if usage is not None else "")
+        + "; three quarters leave room to grow",
+        quality="estimated",
+    )
 
 
 def allocator_variable(case: Case) -> str:

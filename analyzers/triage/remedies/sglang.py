@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 
 from oomctl.analyzers.triage.case import Case
+from oomctl.analyzers.triage.remedies.general import fewer_requests
 from oomctl.analyzers.triage.words import size
 from oomctl.schemas.verdict import Incident, Remedy
 
@@ -19,9 +20,7 @@ def change(case: Case, incident: Incident) -> Iterator[Remedy]:
         yield _lower(case, incident, "chunked_prefill_size", "Compute prompts in smaller chunks.")
         yield from _static(case, incident, "Leave more of the device to activations.")
     elif incident.oom_class == "decode_growth":
-        yield _lower(
-            case, incident, "max_running_requests", "Run fewer requests at once, so that those admitted can finish."
-        )
+        yield fewer_requests(case, incident, "--max-running-requests", case.number("max_running_requests"))
         yield Remedy(
             when="change",
             action="Admit more carefully: reserve more of each request's expected output.",

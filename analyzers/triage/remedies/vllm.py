@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 
 from oomctl.analyzers.triage.case import Case
+from oomctl.analyzers.triage.remedies.general import fewer_requests
 from oomctl.analyzers.triage.words import size
 from oomctl.schemas.verdict import Incident, Remedy
 
@@ -104,7 +105,7 @@ def _load(case: Case, incident: Incident, causes: set[str]) -> Iterator[Remedy]:
     frees = None if framework is None else framework // 2
     yield Remedy(
         when="change",
-        action="Spread the weights over more devices. Lowering --gpu-memory-utilization does not help before they are loaded.",
+        action="Spread the weights over more devices; --gpu-memory-utilization does not help before they are loaded.",
         setting=f"--tensor-parallel-size {int(tensor) * 2}",
         frees_bytes=frees,
         short_bytes=incident.short_bytes,
@@ -121,7 +122,7 @@ def _load(case: Case, incident: Incident, causes: set[str]) -> Iterator[Remedy]:
 
 
 def _decode(case: Case, incident: Incident) -> Iterator[Remedy]:
-    yield from _halve(case, incident, "max_num_seqs", "Admit fewer sequences, so that those admitted can finish.")
+    yield fewer_requests(case, incident, "--max-num-seqs", case.number("max_num_seqs"))
     yield Remedy(
         when="change",
         action="Halve the KV bytes per token, if the model's quality allows.",
@@ -169,14 +170,14 @@ def _recovery(case: Case, incident: Incident, causes: set[str]) -> Iterator[Reme
     if "wake_up_overlap" in causes:
         yield Remedy(
             when="change",
-            action="Wake up only after the other process has given its memory back; wake weights and KV cache one after the other.",
+            action="Wake up only after the other process has given its memory back; wake weights first, then KV cache.",
             setting="POST /wake_up?tags=weights, then POST /wake_up?tags=kv_cache",
             short_bytes=incident.short_bytes,
         )
     elif "earlier_incarnation" in causes:
         yield Remedy(
             when="change",
-            action="Start the new worker only when the device is empty: wait for it before the start, and roll out without surge.",
+            action="Start the new worker only when the device is empty: wait for it, and roll out without surge.",
             setting="strategy.rollingUpdate.maxSurge: 0, and a wait on nvidia-smi's used memory before `vllm serve`",
             frees_bytes=incident.causes[0].bytes,
             short_bytes=incident.short_bytes,

@@ -22,6 +22,7 @@ class Life:
         ended: Whether it was seen to stop, or to die.
         spawned: (process, pid) that announced themselves.
         ranks: Global rank of each process id.
+        engine: Whose lines were recognised, or who announced itself.
     """
 
     number: int = 1
@@ -29,6 +30,7 @@ class Life:
     ended: bool = False
     spawned: dict[str | None, int | None] = field(default_factory=dict)
     ranks: dict[int, int] = field(default_factory=dict)
+    engine: str | None = None
 
 
 class Emitter:
@@ -40,12 +42,24 @@ class Emitter:
         self._lives: dict[str, Life] = {}
         self._logged: set[int] = set()
 
-    def rows(self, record: Record, facts: list[Fact]) -> Iterator[Row]:
-        """The log row of a line (once per line) and a row per fact."""
+    def rows(self, record: Record, facts: list[Fact], engine: str | None = None) -> Iterator[Row]:
+        """The log row of a line (once per line) and a row per fact.
+
+        Args:
+            record: The line.
+            facts: What it tells.
+            engine: Whose line it is: a manifest row says so where the engine has not announced itself.
+        """
         worker = record.worker or self._stream
         life = self._lives.setdefault(worker, Life())
         for fact in facts:
             self._follow(life, record, fact)
+        if engine is not None and life.engine is None:
+            life.engine = engine
+            facts = [
+                *facts,
+                Fact("manifest", {"section": "engine", "key": "name", "value": engine}, {"quality": "derived"}),
+            ]
         common = self._common(record, worker, life)
         if record.line not in self._logged:
             self._logged.add(record.line)
@@ -102,6 +116,7 @@ class Emitter:
                     life.begun = life.ended = False
                     life.spawned.clear()
                     life.ranks.clear()
+                    life.engine = None
                 life.spawned[record.process] = record.pid
             elif phase in _ENDINGS:
                 life.ended = True
@@ -109,7 +124,10 @@ class Emitter:
                 life.begun = True
         elif fact.kind == "fault" and fact.fields.get("code") == "engine_dead":
             life.ended = True
-        elif fact.kind not in ("manifest", "process"):
+        elif fact.kind == "manifest":
+            if fact.fields["section"] == "engine" and fact.fields["key"] == "name":
+                life.engine = fact.fields["value"]
+        elif fact.kind != "process":
             life.begun = True
         if "rank" in fact.common and record.pid is not None:
             life.ranks[record.pid] = fact.common["rank"]

@@ -6,7 +6,6 @@ only let more lines through, never fewer.
 """
 
 import re
-from collections.abc import Iterator
 
 from oomctl.collectors.artifacts.logs import registry
 
@@ -18,6 +17,8 @@ FAILURES: tuple[str, ...] = (
 
 HEADED = re.compile(rb"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[: ]|\[20\d\d-\d\d-\d\d|pid=\d+\)|\[[A-Z]{2,3}\d+\]")
 """A line that begins a log record, so that nothing before it can bear on it."""
+OPENING = re.compile(rb"[:=]\s*\[?\\*['\"]")
+"""A quotation may begin here."""
 MAX_BACK = 400
 MAX_SHAPES = 200_000
 """Shapes that are remembered; a log with more is not of the kind that this helps with, and starts over."""
@@ -46,9 +47,16 @@ class Interest:
         return [index for index, shape in enumerate(shapes) if shape in keen]
 
 
-def context(lines: list[bytes], index: int, limit: int) -> Iterator[int]:
-    """The lines that lead up to one: from the nearest headed line at or after `limit`, as it may stand inside a quotation."""
-    start = index
-    while start > limit and index - start < MAX_BACK and HEADED.search(lines[start]) is None:
+def context(lines: list[bytes], index: int, limit: int) -> range:
+    """The lines that lead up to one, as it may stand inside a quotation.
+
+    From the nearest headed line at or after `limit`; where there is none, from the first that may open a quotation.
+    """
+    start = opening = index
+    while start > limit and index - start < MAX_BACK:
+        if HEADED.search(lines[start]) is not None:
+            return range(start, index)
         start -= 1
-    yield from range(start if HEADED.search(lines[start]) is not None else index, index)
+        if OPENING.search(lines[start]) is not None:
+            opening = start
+    return range(start if start < index and HEADED.search(lines[start]) is not None else opening, index)

@@ -12,6 +12,9 @@ from oomctl.collectors.artifacts.logs.registry import HEADERS
 _RANK_SUFFIX = re.compile(r"(?:^|_)((?:(?:DP|PP|TP|EP|CP)\d+(?:_|$))+)|(rank=\d+)|^rank(\d+)$")
 _BREAKS = re.compile(r"[\r\n]+")
 """What stands between them a terminal would have shown one after the other."""
+MAX_LAYERS = 5
+"""Envelopes around one line: a pod's JSON line in Docker's JSON line in a journal, and room for more."""
+_TRACEBACK = "Traceback (most recent call last):"
 MAX_MATCHED = 65536
 """Characters of a line that are looked at; a scheduler dump of hundreds of requests fits."""
 
@@ -28,23 +31,28 @@ class Lines:
         text = raw[:MAX_MATCHED]
         if "\x1b" in text:
             text = ANSI.sub("", text)
-        prefix, body = self._prefixes.strip(text)
-        start = body.lstrip()[:1]
-        envelope = open_envelope(body) if start == "{" else None
-        if envelope is None and start != "{" and '{"' in body:
-            brace = body.find("{")
-            envelope = open_envelope(body[brace:])
-            if envelope is not None:
-                prefix = prefix + body[:brace]
-        stamp, worker, node = stamp_in(prefix) if prefix else None, None, None
-        if envelope is not None:
-            body, stamp, worker, node = envelope.text, envelope.stamp or stamp, envelope.worker, envelope.node
+        body, stamp, worker, node = self._unwrap(text)
         if "\r" in body or "\n" in body:
             for part in _BREAKS.split(body):
                 if part:
                     yield from self._split(Record(number, raw, part, worker=worker, node=node), stamp)
             return
         yield from self._split(Record(number, raw, body, worker=worker, node=node), stamp)
+
+    def _unwrap(self, text: str) -> tuple[str, str | None, str | None, str | None]:
+        """(text, stamp, worker, node) of what the process printed, out of its prefixes and JSON envelopes, in any nesting."""
+        body, stamp, worker, node = text, None, None, None
+        for _ in range(MAX_LAYERS):
+            prefix, body = self._prefixes.strip(body)
+            brace = body.find("{") if '{"' in body else -1
+            envelope = open_envelope(body[brace:]) if brace >= 0 else None
+            if prefix or brace > 0:
+                stamp = stamp_in(prefix + body[: max(brace, 0)]) or stamp
+            if envelope is None:
+                break
+            body, stamp = envelope.text, envelope.stamp or stamp
+            worker, node = envelope.worker or worker, envelope.node or node
+        return body, stamp, worker, node
 
     def _split(self, record: Record, stamp: str | None) -> Iterator[Record]:
         """Find the engine's header; what stands before it is a prefix to learn, or a progress bar that it was glued to."""
@@ -106,6 +114,9 @@ class Lines:
         """A line without a header: it may still say which process printed it."""
         text = record.text
         process = PROCESS.match(text) if text[:1] in "([" else None
+        start = text.find(_TRACEBACK)
+        if start > 0 and process is None:
+            self._prefixes.propose(text[:start])
         name, pid, rank_name, rank = _who(process, None)
         moment = self._time(stamp, None, True)
         yield Record(

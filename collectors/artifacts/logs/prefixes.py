@@ -17,6 +17,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9_]+|\s+|[^\sA-Za-z0-9_]")
 _MONTH_OR_DAY = re.compile(r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec|Mon|Tue|Wed|Thu|Fri|Sat|Sun)\Z")
 _LEVEL = re.compile(r"(?:DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|stdout|stderr)\Z")
 _PROGRESS = re.compile(r"\d%\||it/s|s/it|\d+/\d+ \[|Completed \|")
+_FRAME = re.compile(r'\s+File "')
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)")
 _JSON_TEXT = ("log", "message", "msg", "MESSAGE", "textPayload", "text", "line", "@message", "body", "event")
 _JSON_TIME = ("ts", "time", "timestamp", "@timestamp", "__REALTIME_TIMESTAMP", "date")
@@ -83,6 +84,7 @@ class Prefixes:
     def __init__(self) -> None:
         self._templates: list[re.Pattern[str]] = []
         self._known: set[str] = set()
+        self._proposed: str | None = None
 
     def strip(self, line: str) -> tuple[str, str]:
         """(prefix, rest) of a line by the templates learned so far; the prefix is "" where none fits."""
@@ -92,7 +94,21 @@ class Prefixes:
                 if position:
                     self._templates.insert(0, self._templates.pop(position))
                 return line[: match.end()], line[match.end() :]
+        if self._proposed is not None:
+            proposed, self._proposed = self._proposed, None
+            match = re.match(template_of(proposed), line)
+            if match is not None and _FRAME.match(line, match.end()):
+                self.learn(proposed)
+                return line[: match.end()], line[match.end() :]
         return "", line
+
+    def propose(self, prefix: str) -> None:
+        """Take `prefix`, which stood before a traceback's first line, as one if the frame in the next line has it too.
+
+        A log without any engine's header, such as that of a plain script, teaches its prefix so.
+        """
+        if prefix.strip() and len(prefix) <= MAX_PREFIX:
+            self._proposed = prefix
 
     def learn(self, prefix: str) -> None:
         """Take `prefix`, which stood before an engine's own header, as a template."""
@@ -123,7 +139,7 @@ def template_of(prefix: str) -> str:
         else:
             parts.append(re.escape(token))
     spaces = len(prefix) - len(prefix.rstrip())
-    return "".join(parts) + (f"(?: {{{spaces}}}|\\s?$)" if spaces else "")
+    return "".join(parts) + (f"(?:\\s{{{spaces}}}|\\s?$)" if spaces else "")
 
 
 def is_progress(text: str) -> bool:

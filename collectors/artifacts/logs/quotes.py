@@ -11,12 +11,14 @@ _OPENING = re.compile(
     r"""(?i)\b(?:prompts?|user|content|text|messages?|inputs?|input_text|query|question|body|instruction)['"]?\s*[:=]\s*\[?(['"])"""
 )
 
+_RECORD = re.compile(r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL): ")
+
 
 class Quotes:
     """Follows quotations that stay open at the end of a line.
 
-    Lines inside are held. If the quotation closes they were text. If a line with the engine's own header comes first, the
-    prompt had been cut off, and the held lines are given back for a second look.
+    Lines inside are held. If the quotation closes they were text. If a line comes first that says who printed it, the prompt
+    had been cut off, and the held lines are given back for a second look.
     """
 
     def __init__(self) -> None:
@@ -37,7 +39,8 @@ class Quotes:
         if self._quote is None:
             self._open(record)
             return False, []
-        if record.headed or len(self._held) >= MAX_HELD:
+        begins = record.headed or record.process is not None or _RECORD.match(record.text) is not None
+        if begins or len(self._held) >= MAX_HELD:
             released = self.release()
             self._open(record)
             return False, released

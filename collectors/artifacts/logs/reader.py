@@ -79,22 +79,23 @@ class LogReading:
     def _second_look(self, held: Iterable[Record]) -> Iterator[Row]:
         """Lines of a prompt that was cut off. An exception line among them counts only if it ends a traceback."""
         for record in held:
-            part, done = self._assembler.feed(record)
-            yield from self._finish(done)
-            if not part:
-                continue
+            yield from self._finish(self._assembler.feed(record)[1])
 
     def _take(self, record: Record) -> Iterator[Row]:
         part, done = self._assembler.feed(record)
         yield from self._finish(done)
         facts: list[Fact] = []
-        for engine, fact in registry.facts(record):
-            self._engines[engine] = self._engines.get(engine, 0) + 1
-            facts.append(fact)
+        writer: str | None = None
         if not part:
+            for engine, fact in registry.facts(record):
+                self._engines[engine] = self._engines.get(engine, 0) + 1
+                facts.append(fact)
+                writer = engine if engine in registry.ENGINES else writer
             facts += self._report(record, facts)
+        if any(fact.fields.get("phase") == "spawned" for fact in facts):
+            yield from self._finish(self._assembler.finish())
         if facts or record.serious:
-            yield from self._emitter.rows(record, facts)
+            yield from self._emitter.rows(record, facts, writer)
 
     def _report(self, record: Record, known: list[Fact]) -> list[Fact]:
         """What a line outside a traceback reports of failures and of the system."""

@@ -13,6 +13,9 @@ READERS: tuple[EngineReader, ...] = (vllm, sglang, pytorch)
 HEADERS: tuple[HeaderPattern, ...] = (vllm.HEADER, sglang.HEADER, pytorch.HEADER)
 """In the order in which they are looked for in a line."""
 
+ENGINES = frozenset(reader.name for reader in READERS) - {pytorch.name}
+"""Whose lines tell which engine it is; those of the framework do not."""
+
 _RULES: tuple[tuple[str, str, Rule], ...] = tuple(
     (rule.literal, reader.name, rule) for reader in READERS for rule in reader.rules
 )

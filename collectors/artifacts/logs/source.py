@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Iterator
 from typing import BinaryIO
 
-from oomctl.collectors.artifacts.logs.interest import Interest, context
+from oomctl.collectors.artifacts.logs.interest import MAX_BACK, Interest, context
 
 SNIFF_BYTES = 8192
 MAX_LINE_BYTES = 1 << 20
@@ -24,6 +24,7 @@ class RawLines:
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._interest = Interest()
+        self._passed: list[bytes] = []
         self.bytes = 0
         self.lines = 0
         self.cut = 0
@@ -71,12 +72,15 @@ class RawLines:
 
     def _chunk(self, chunk: bytes, attentive: Callable[[], bool]) -> Iterator[tuple[int, str]]:
         """The lines of interest of whole lines (the last may lack its \\n)."""
-        lines = chunk.split(b"\n")
-        if not lines[-1]:
-            lines.pop()
-        before, done = self.lines, 0
-        self.lines += len(lines)
-        for hit in [*self._interest.of(chunk), len(lines)]:
+        fresh = chunk.split(b"\n")
+        if not fresh[-1]:
+            fresh.pop()
+        # What led up to a line may stand in the chunk before.
+        shift, done = len(self._passed), 0
+        lines = self._passed + fresh
+        before = self.lines - shift
+        self.lines += len(fresh)
+        for hit in [*(shift + index for index in self._interest.of(chunk)), len(lines)]:
             while done < hit and attentive():
                 yield before + done + 1, self._decode(lines[done])
                 done += 1
@@ -85,10 +89,12 @@ class RawLines:
             for index in (*context(lines, hit, done), hit):
                 yield before + index + 1, self._decode(lines[index])
             done = hit + 1
+        self._passed = lines[max(done, len(lines) - MAX_BACK) :]
 
     def _long_line(self, start: bytes) -> Generator[tuple[int, str], None, bytes]:
         """Skip to the end of an over-long line without keeping it; returns what follows it."""
         self.cut += 1
+        self._passed = []
         kept, rest = start[:MAX_LINE_BYTES], start[MAX_LINE_BYTES:]
         while b"\n" not in rest:
             chunk = self._file.read(CHUNK_BYTES)

@@ -1,26 +1,34 @@
 """Tracebacks put together line by line, one per writer, however the ranks interleave.
 
-A traceback opened on a headed line ("... TP5] Scheduler hit an exception: Traceback ...") goes on in headed lines of the same
-writer (vLLM repeats its header on each line) or in bare lines (SGLang, Python's logging). Whichever comes, it joins.
+A traceback opened on a headed line ("... TP5] Scheduler hit an exception: Traceback ...") goes on in headed lines of the
+same writer (vLLM repeats its header on each line) or in bare lines (SGLang, Python's logging). Whichever comes, it joins.
+
+Tracebacks are given back in the order of their exception lines, and soon after these: who fails first stands first.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from oomctl.collectors.artifacts.logs.record import Record
 
 START = "Traceback (most recent call last):"
 MAX_FRAMES = 200
+"""Frames that are kept: the outermost and the innermost."""
 MAX_MESSAGE_LINES = 40
 MAX_OPEN = 256
+MAX_WAIT = 64
+"""Lines of others that may stand between two lines of a message; several ranks may print theirs at once."""
+MAX_GAP = 1000
+"""Lines of others that may stand between two lines of a traceback before its exception line."""
 
 _FRAME = re.compile(r'^\s*File "([^"]{1,1000})", line (\d{1,9})(?:, in (.{1,300}))?')
 _CPP_FRAME = re.compile(r"^\s*(?:frame )?#(\d+): (.{1,500}?)(?: \+ 0x[0-9a-f]+ \((?:0x[0-9a-f]+ in )?(.+?)\))?$")
 _MARKS = re.compile(r"^\s*(?:[\^~]+\s*)+$|^\s*\[Previous line repeated \d+ more times?\]$|^\s*\+?-*\+?\s*$")
 _EXCEPTION = re.compile(r"^((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:: ?(.*))?$", re.DOTALL)
-_NAMED = re.compile(r"(?:Error|Exception|Exit|Interrupt|Dead|Died|OutOfMemory|Killed|Timeout|Fault|Failure)\w*$")
-_UVICORN = re.compile(r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL): ")
+_NAMED = re.compile(r"(?:Error|Exception|Exit|Interrupt|Dead|Died|OutOfMemory|Timeout|Fault|Failure)\w*$")
+_OTHERS = re.compile(r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL): |(?:\S+: line \d+: +\d+ )?Killed\b")
+"""Bare lines that no exception's message holds: uvicorn's, and the shell's word on a kill."""
 _LINK = re.compile(r"^\s*(?:During handling of the above exception|The above exception was the direct cause)")
 
 
@@ -35,28 +43,26 @@ class Frame:
     code: str = ""
 
 
-@dataclass
+@dataclass(eq=False)
 class Traceback:
-    """A traceback, or a lone exception line without one.
+    """A traceback.
 
     Attributes:
         first: Its first line.
-        frames: Outermost first.
+        last: Number of its latest line.
+        frames: Outermost first, at most MAX_FRAMES.
         error_type: Exception type as printed; "" where the log ends before it.
         message: What follows the type, with its continuation lines.
         at: The exception line.
-        lines: All its lines.
-        linked: Whether it was raised while the previous one of the same writer was handled.
         after: Lines of the message that follow the exception line.
     """
 
     first: Record
+    last: int
     frames: list[Frame] = field(default_factory=list)
     error_type: str = ""
     message: str = ""
     at: Record | None = None
-    lines: list[Record] = field(default_factory=list)
-    linked: bool = False
     after: int = 0
     _code_next: bool = False
 
@@ -66,7 +72,6 @@ class Assembler:
 
     def __init__(self) -> None:
         self._open: dict[tuple[object, ...], Traceback] = {}
-        self._linked: set[tuple[object, ...]] = set()
 
     @property
     def busy(self) -> bool:
@@ -82,40 +87,37 @@ class Assembler:
         text = record.text
         if not self._open and START not in text and "exception" not in text:
             return False, []
+        done = self._overdue(record.line) if self._open else []
         keys = self._keys(record)
         if START in text:
-            done = list(self._close(keys))
-            new = Traceback(record, lines=[record], linked=any(key in self._linked for key in keys))
-            self._linked.difference_update(keys)
+            done += self._close([self._open[key] for key in keys if key in self._open])
             if len(self._open) > MAX_OPEN:
-                self._open.clear()
-            for key in keys:
-                self._open[key] = new
+                done += self._close([next(iter(self._open.values()))])
+            self._open.update(dict.fromkeys(keys, Traceback(record, record.line)))
             return True, done
-        current = next((self._open[key] for key in keys[:1] if key in self._open), None)
+        current = self._open.get(keys[0])
         if current is None:
-            if _LINK.match(text):
-                self._linked.update(keys)
-                return True, []
-            return False, []
-        if current.at is None:
-            return self._before_exception(current, record, keys)
-        return self._after_exception(current, record, keys)
+            return _LINK.match(text) is not None, done
+        mine = self._before_exception(current, record) if current.at is None else self._after_exception(current, record)
+        if not mine:
+            done += self._close([current])
+        current.last = record.line
+        return mine or _LINK.match(text) is not None, done
 
-    def finish(self) -> Iterator[Traceback]:
-        """The tracebacks still open when the log ends, once each."""
-        yield from self._close(list(self._open))
+    def finish(self) -> list[Traceback]:
+        """The tracebacks still open when the log ends, or when a worker starts anew."""
+        return self._close(self._open.values())
 
-    def _before_exception(
-        self, current: Traceback, record: Record, keys: list[tuple[object, ...]]
-    ) -> tuple[bool, list[Traceback]]:
+    def _before_exception(self, current: Traceback, record: Record) -> bool:
+        """Take a frame, its code, or the exception line; False where the line is none of these."""
         text = record.text
         frame = _FRAME.match(text)
         if frame is not None:
-            if len(current.frames) < MAX_FRAMES:
-                current.frames.append(Frame(frame[1], int(frame[2]), (frame[3] or "").strip(), record))
+            if len(current.frames) == MAX_FRAMES:
+                del current.frames[MAX_FRAMES // 2]
+            current.frames.append(Frame(frame[1], int(frame[2]), (frame[3] or "").strip(), record))
             current._code_next = True
-        elif current._code_next and current.frames and not self._ends(text):
+        elif current._code_next and self._is_code(text, current.frames[-1]):
             current.frames[-1] = replace(current.frames[-1], code=text.strip()[:500])
             current._code_next = False
         elif not text.strip() or _MARKS.match(text):
@@ -125,28 +127,18 @@ class Assembler:
             current.error_type = exception[1] if exception is not None else ""
             current.message = (exception[2] or "") if exception is not None else text.strip()
             current.at = record
-        elif self._foreign(current, record) or len(current.lines) > MAX_FRAMES * 3:
-            return False, list(self._close(keys))
-        current.lines.append(record)
-        return True, []
+        else:
+            return not self._foreign(current, record)
+        return True
 
-    def _after_exception(
-        self, current: Traceback, record: Record, keys: list[tuple[object, ...]]
-    ) -> tuple[bool, list[Traceback]]:
-        """A line after the exception line: more of its message, a link to the next exception, or the end."""
+    def _after_exception(self, current: Traceback, record: Record) -> bool:
+        """Take a line of the exception's message; False where the message has ended."""
         text = record.text
-        if _LINK.match(text):
-            done = list(self._close(keys))
-            self._linked.update(keys)
-            return True, done
-        stops = (
-            not text.strip() or len(current.lines) > MAX_FRAMES * 3 + MAX_MESSAGE_LINES or self._foreign(current, record)
-        )
-        if stops:
-            return False, list(self._close(keys))
+        current.after += 1
+        if not text.strip() or current.after > MAX_MESSAGE_LINES or _LINK.match(text) or self._foreign(current, record):
+            return False
         current.message = f"{current.message}\n{text}"[:8192]
-        current.lines.append(record)
-        return True, []
+        return True
 
     @staticmethod
     def _ends(text: str) -> bool:
@@ -158,12 +150,19 @@ class Assembler:
             return False
         return match[2] is not None or _NAMED.search(match[1]) is not None
 
+    @classmethod
+    def _is_code(cls, text: str, frame: Frame) -> bool:
+        """Whether the line after a frame's is its source; in a log that lost its indentation that may look like `name: type`."""
+        if not cls._ends(text):
+            return True
+        name = text.partition(":")[0]
+        return not frame.record.text[:1].isspace() and _NAMED.search(name) is None
+
     @staticmethod
     def _foreign(current: Traceback, record: Record) -> bool:
         """Whether a line is another log record, not the continuation of this traceback."""
-        assert current.first is not None
         if not record.headed:
-            return _UVICORN.match(record.text) is not None
+            return _OTHERS.match(record.text) is not None
         return (record.logger, record.level) != (current.first.logger, current.first.level)
 
     @staticmethod
@@ -173,13 +172,19 @@ class Assembler:
         bare = (*record.writer, None, False)
         return [own, bare] if record.headed else [bare]
 
-    def _close(self, keys: list[tuple[object, ...]]) -> Iterator[Traceback]:
-        seen: list[Traceback] = []
-        for key in keys:
-            tracked = self._open.pop(key, None)
-            if tracked is not None and all(tracked is not other for other in seen):
-                seen.append(tracked)
-        for tracked in seen:
-            for key in [key for key, value in self._open.items() if value is tracked]:
-                del self._open[key]
-            yield tracked
+    def _overdue(self, line: int) -> list[Traceback]:
+        """Those that have waited too long for another line."""
+        waiting = [
+            traceback
+            for traceback in self._open.values()
+            if line - traceback.last > (MAX_GAP if traceback.at is None else MAX_WAIT)
+        ]
+        return self._close(waiting) if waiting else []
+
+    def _close(self, closing: Iterable[Traceback]) -> list[Traceback]:
+        """Close some, and with them those whose exception line stands before theirs."""
+        chosen = set(closing)
+        until = max((traceback.at.line for traceback in chosen if traceback.at is not None), default=0)
+        chosen |= {traceback for traceback in self._open.values() if traceback.at is not None and traceback.at.line < until}
+        self._open = {key: traceback for key, traceback in self._open.items() if traceback not in chosen}
+        return sorted(chosen, key=lambda traceback: traceback.at.line if traceback.at is not None else traceback.first.line)

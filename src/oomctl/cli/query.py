@@ -45,6 +45,7 @@ def query(
         sys.stdout.writelines(_chunks(("name", "title"), _titles(), chosen))
         return
     sql, parameters = (command, {}) if command is not None else _named(name or "", param or [])
+    from oomctl import queries
     from oomctl.cli import sql as runner
     from oomctl.cli.boundary import warn
     from oomctl.pipeline import open_inputs
@@ -53,6 +54,7 @@ def query(
         limit = TABLE_ROWS
     loaded = open_inputs([file], warn)
     try:
+        queries.install(loaded.connection)
         _print(runner.run(loaded.connection, sql, parameters), chosen, limit or None)
     finally:
         loaded.connection.close()

@@ -2,7 +2,10 @@
 
 from textwrap import wrap
 
-from oomctl.cli.render.text import cells, cut, escape, paint
+from oomctl.cli.render.text import cells, cut, cut_end, escape, gist, paint
+
+QUOTED = 3
+"""Terminal lines that a cited line may take: an allocator's message up to its last figure."""
 
 
 class Sheet:
@@ -17,6 +20,7 @@ class Sheet:
         self.width = width
         self.colour = colour
         self._lines: list[str] = []
+        self._quoted: set[str] = set()
 
     def add(self, text: str, style: str = "", indent: int = 0) -> None:
         """One line, cut in its middle if it is too long."""
@@ -40,11 +44,23 @@ class Sheet:
         self._lines += [" " * indent + paint(line, style, self.colour) for line in lines]
 
     def quote(self, place: str, text: str | None, indent: int) -> None:
-        """A cited line after its place. The place stays whole where it can, so that it can be clicked or copied."""
-        room = self.width - indent
+        """A cited line after its place: what it says, without the header that all lines share, in at most QUOTED lines."""
+        room = max(self.width - indent, 20)
         place = cut(escape(place), max(room // 2, 12))
-        rest = "" if text is None else cut(escape(text.strip()), room - cells(place) - 2)
-        self._lines.append(" " * indent + paint(place, "cyan", self.colour) + (f": {rest}" if rest else ""))
+        if place in self._quoted and text:
+            self._lines.append(" " * indent + paint(place, "cyan", self.colour) + ": (quoted above)")
+            return
+        self._quoted.add(place)
+        said = "" if text is None else escape(gist(text))
+        if not said:
+            self.add(place, "cyan", indent)
+            return
+        first, *rest = wrap(said, room, initial_indent=" " * (cells(place) + 2), break_on_hyphens=False) or [""]
+        lines = [first[cells(place) + 2 :], *rest]
+        if len(lines) > QUOTED:
+            lines = [*lines[: QUOTED - 1], cut_end(lines[QUOTED - 1] + " …", room)]
+        self._lines.append(" " * indent + paint(place, "cyan", self.colour) + f": {lines[0]}")
+        self._lines += [" " * indent + line for line in lines[1:]]
 
     def heading(self, text: str) -> None:
         """A section's title, after an empty line."""

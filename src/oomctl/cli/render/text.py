@@ -7,6 +7,9 @@ from unicodedata import combining, east_asian_width
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 _MD_SPECIAL = re.compile(r"([\\`*\[\]<>|#~&])|(?<!\w)_|_(?!\w)")
 
+_HEADER_END = re.compile(r"\[[\w./<>-]+:\d+\] |\b[\w/.-]+\.py:\d+\] |^\[\d{4}-\d\d-\d\d [\d:.,]+(?: [A-Z_\d ]+)?\] ")
+GIST_HEAD = 240
+
 STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
@@ -59,6 +62,18 @@ def cut(text: str, width: int) -> str:
         return "…"[:width]
     head, tail = _fitting(text, width // 2), _fitting(text[::-1], (width - 1) // 2)[::-1]
     return f"{head}…{tail}"
+
+
+def cut_end(text: str, width: int) -> str:
+    """At most `width` columns, an ellipsis at the end of what is too long."""
+    return text if cells(text) <= width else _fitting(text, width - 1) + "…"
+
+
+def gist(text: str) -> str:
+    """What a log line says, without the time, process and source that stand before it in every line."""
+    head = text[:GIST_HEAD]
+    marks = list(_HEADER_END.finditer(head))
+    return (text[marks[-1].end() :] if marks else text).strip() or text.strip()
 
 
 def _fitting(text: str, width: int) -> str:

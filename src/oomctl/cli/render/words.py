@@ -16,7 +16,8 @@ RESOURCES = {
     "driver": "driver resources",
 }
 SURVIVED = {True: "the engine went on", False: "the engine did not survive", None: "not known whether the engine went on"}
-TIMES = {"local": "year or zone assumed", "relative": "relative to an unknown start", "none": "no time told"}
+ASSUMED_YEAR = 2000
+TIMES = {"local": "as printed, zone unknown", "relative": "relative to an unknown start", "none": "no time told"}
 UNITS = ("KiB", "MiB", "GiB", "TiB")
 
 
@@ -56,7 +57,10 @@ def circumstances(incident: Incident) -> list[str]:
     """Where and when it was, part by part; unknown parts are left out."""
     engine = " ".join(part for part in (incident.engine, incident.engine_version) if part)
     when = incident.ts
-    if when and incident.ts_quality and incident.ts_quality != "exact":
+    if when and incident.ts_quality == "local":
+        # The year of a stamp without one is made up: rather none than a wrong one.
+        when = when.removeprefix(f"{ASSUMED_YEAR}-").rstrip("Z").replace("T", " ") + f" ({TIMES['local']})"
+    elif when and incident.ts_quality and incident.ts_quality != "exact":
         when += f" ({TIMES.get(incident.ts_quality, incident.ts_quality)})"
     rank = incident.rank_name or (f"rank {incident.rank}" if incident.rank is not None else None)
     life = f"start {incident.incarnation}" if incident.incarnation not in (None, "1") else None
@@ -71,5 +75,5 @@ def circumstances(incident: Incident) -> list[str]:
 def place(citation: Citation) -> str:
     """`file:line`, or the row where the source is no text."""
     if citation.line is not None:
-        return f"{citation.file or citation.stream}:{citation.line}"
+        return f"{(citation.file or citation.stream).rpartition('/')[2]}:{citation.line}"
     return f"{citation.stream}#{citation.seq}"

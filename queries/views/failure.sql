@@ -1,0 +1,101 @@
+-- Every failure, refusal, kill and memory-like fault, each numbered by the group of failures that it belongs to
+-- column stream: source of the row
+-- column seq: its place in the stream
+-- column line: line of the source that gave it, 1-based; NULL where the source has no lines
+-- column ts: when, in UTC; NULL where the source tells no time
+-- column ts_quality: how far ts is to be trusted
+-- column node: host, where known
+-- column worker: engine instance
+-- column incarnation: which life of that worker
+-- column rank: global rank, where known
+-- column rank_name: rank or process as printed
+-- column device_id: device index as the process sees it
+-- column what: oom, refusal, killed or fault
+-- column resource: device, kv_blocks, host, slots or driver; NULL for faults
+-- column api: who reported it: torch, cuda, kernel, engine, system, ...
+-- column name: error type, gate, or fault code
+-- column message: as printed, redacted
+-- column fatal: whether the engine died of it; NULL where not told
+-- column stack_id: its traceback in kind stack, where there is one
+-- column soft: the engine itself said that it goes on (a retraction, a fallback)
+-- column episode: numbers the groups of failures of one worker and incarnation between which it made no progress; 0 for soft ones
+CREATE VIEW failure AS
+WITH reported AS (
+    SELECT
+        stream, seq, line, ts, ts_quality, node, worker, incarnation, rank, rank_name, device_id,
+        'oom' AS what, resource, api, coalesce(error_type, api) AS name, message, fatal, stack_id,
+        coalesce(NOT fatal, FALSE) AS soft
+    FROM oom
+    UNION ALL
+    SELECT
+        stream, seq, line, ts, ts_quality, node, worker, incarnation, rank, rank_name, device_id,
+        'refusal', resource, 'engine', gate, message, NULL, stack_id, FALSE
+    FROM refusal
+    UNION ALL
+    SELECT
+        stream, seq, line, ts, ts_quality, node, worker, incarnation, rank, rank_name, device_id,
+        'killed', 'host', 'system', CASE WHEN signal = 9 THEN 'sigkill' ELSE 'vanished' END, detail, TRUE, NULL, FALSE
+    FROM lifecycle
+    -- A process that had failed before, or whose engine had given up, was not killed out of the blue: that is its shutdown.
+    WHERE phase = 'killed' AND NOT EXISTS (
+        SELECT 1 FROM fault
+        WHERE fault.stream = lifecycle.stream AND fault.worker = lifecycle.worker
+            AND fault.incarnation = lifecycle.incarnation AND fault.seq < lifecycle.seq
+            AND (fault.code = 'engine_dead' OR (fault.code = 'exception' AND fault.rank_name <> 'APIServer'))
+    )
+    UNION ALL
+    SELECT
+        stream, seq, line, ts, ts_quality, node, worker, incarnation, rank, rank_name, device_id,
+        'fault', NULL, 'engine', code, detail, fatal, stack_id, FALSE
+    FROM fault
+    WHERE code NOT IN ('exception', 'engine_dead')
+),
+
+progress AS (
+    SELECT stream, seq, worker, incarnation
+    FROM throughput
+    WHERE coalesce(generation_tokens_per_s, 0) > 0 OR coalesce(prompt_tokens_per_s, 0) > 0
+    UNION ALL
+    SELECT stream, seq, worker, incarnation
+    FROM step
+    WHERE NOT coalesce(dumped, FALSE)
+    UNION ALL
+    SELECT stream, seq, worker, incarnation
+    FROM lifecycle
+    WHERE phase IN ('ready', 'serving')
+),
+
+mark AS (
+    SELECT stream, seq, worker, incarnation, soft, TRUE AS fails FROM reported
+    UNION ALL
+    SELECT stream, seq, worker, incarnation, NULL, FALSE FROM progress
+),
+
+counted AS (
+    SELECT
+        *,
+        max(CASE WHEN NOT fails THEN seq END) OVER (
+            PARTITION BY worker, incarnation, stream ORDER BY seq
+            ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+        ) AS last_progress,
+        max(CASE WHEN fails AND NOT soft THEN seq END) OVER (
+            PARTITION BY worker, incarnation, stream ORDER BY seq
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS last_failure
+    FROM mark
+),
+
+numbered AS (
+    SELECT
+        stream, seq,
+        sum(CASE WHEN last_failure IS NULL OR coalesce(last_progress, -1) > last_failure THEN 1 ELSE 0 END) OVER (
+            PARTITION BY worker, incarnation, stream ORDER BY seq
+            ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+        ) AS episode
+    FROM counted
+    WHERE fails AND NOT soft
+)
+
+SELECT reported.*, coalesce(numbered.episode, 0) AS episode
+FROM reported
+LEFT JOIN numbered USING (stream, seq);

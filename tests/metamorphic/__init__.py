@@ -1,0 +1,1 @@
+"""What must not change a verdict, and what must."""

@@ -1,0 +1,47 @@
+"""Triage of a text, and the parts of a verdict that metamorphic tests compare."""
+
+import io
+from collections.abc import Iterator
+
+from oomctl.analyzers.triage import triage
+from oomctl.collectors.artifacts.logs import read_log
+from oomctl.schemas import storage
+from oomctl.schemas.verdict import Incident
+
+
+def incidents(text: str) -> list[Incident]:
+    """Of a log's text."""
+    with storage.connect() as connection:
+        storage.load_rows(connection, read_log(io.BytesIO(text.encode()), "log").rows)
+        return triage(connection)
+
+
+def root(text: str) -> Incident | None:
+    """The root incident, or None."""
+    found = incidents(text)
+    return found[0] if found else None
+
+
+def essence(incident: Incident | None) -> tuple[object, ...] | None:
+    """Verdict, class, resource and first cause."""
+    if incident is None:
+        return None
+    cause = incident.causes[0].cause if incident.causes else None
+    return (incident.verdict, incident.oom_class, incident.resource, cause)
+
+
+def cited_lines(incident: Incident) -> set[int]:
+    """Every line that the verdict cites for itself."""
+    return set(_lines(incident))
+
+
+def _lines(incident: Incident) -> Iterator[int]:
+    for statement in incident.evidence:
+        yield from (cite.line for cite in statement.cites if cite.line is not None)
+    for cause in incident.causes:
+        yield from (cite.line for cite in cause.cites if cite.line is not None)
+
+
+def without(text: str, lines: set[int]) -> str:
+    """The text with some lines deleted, counted by \\n."""
+    return "".join(f"{line}\n" for n, line in enumerate(text.split("\n"), 1) if n not in lines)

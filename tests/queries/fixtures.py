@@ -1,0 +1,122 @@
+"""What each query file is run on: a generated scenario, or rows made by hand where none shows the case.
+
+Nothing here comes from a real system: scenarios are those of `tests.scenarios`, seed 1.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from oomctl import queries
+from oomctl.analyzers.triage.groups import incidents
+from oomctl.schemas import storage
+from oomctl.schemas.rows import Row, make_row
+from tests.scenarios.connected import connected
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+COMMON = {"stream": "hand", "worker": "w0", "incarnation": "1", "source": "log"}
+
+
+@dataclass(frozen=True)
+class Fixture:
+    """What a query is run on.
+
+    Attributes:
+        scenario: Name in the catalogue; "hand" for HAND's rows.
+        engine: Whose words.
+        ranks: Tensor-parallel workers.
+        incident: About which incident an evidence query is asked, counted in the order of their roots.
+    """
+
+    scenario: str
+    engine: str = "vllm"
+    ranks: int = 1
+    incident: int = 0
+
+
+EVIDENCE = {
+    "arguments": Fixture("warm_up_capture"),
+    "batch": Fixture("prefill_long_prompt"),
+    "components": Fixture("warm_up_capture", ranks=2),
+    "deaths": Fixture("warm_up_capture"),
+    "device": Fixture("load_staging_copy", "sglang", ranks=2),
+    "failures": Fixture("decode_exhausted", "sglang", ranks=2),
+    "figures": Fixture("warm_up_capture"),
+    "frames": Fixture("warm_up_capture"),
+    "gate": Fixture("gate_start_memory"),
+    "kv_pressure": Fixture("decode_silent_stall"),
+    "kv_size": Fixture("warm_up_capture", ranks=2),
+    "kv_usage": Fixture("decode_exhausted", "sglang"),
+    "lines": Fixture("load_staging_copy"),
+    "neighbours": Fixture("load_foreign_process", ranks=2),
+    "outcome": Fixture("warm_up_survived"),
+    "phases": Fixture("warm_up_capture", ranks=2),
+    "requests": Fixture("hand"),
+    "restarts": Fixture("recovery_orphan_load"),
+    "writers": Fixture("recovery_orphan_load", ranks=2),
+}
+POSTMORTEM = {
+    "evidence_lines": Fixture("decode_exhausted", "sglang", ranks=2),
+    "growth_before_failure": Fixture("decode_exhausted", "sglang"),
+    "memory_at_failure": Fixture("warm_up_capture", ranks=2),
+    "phases": Fixture("recovery_wake_up", ranks=2),
+}
+VIEWS = {
+    "failure": Fixture("host_kill_kernel", "sglang"),
+    "kv_pressure": Fixture("decode_preemption_storm"),
+    "oom_figures": Fixture("load_foreign_process"),
+    "phase_marker": Fixture("healthy"),
+}
+FIXTURES: dict[queries.Folder, dict[str, Fixture]] = {"views": VIEWS, "evidence": EVIDENCE, "postmortem": POSTMORTEM}
+
+HAND: Sequence[Row] = [
+    make_row("oom", {"resource": "device", "api": "torch", "error_type": "OutOfMemoryError"}, COMMON | {"seq": 5, "line": 4}),
+    *(
+        make_row(
+            "request",
+            {
+                "request_id": f"r{number}", "event": "scheduled", "prompt_tokens": 900 + number,
+                "computed_tokens": 64 * number, "scheduled_tokens": tokens, "sampled_by": reason,
+            },
+            COMMON | {"seq": 6 + number, "line": 5},
+        )
+        for number, (tokens, reason) in enumerate(
+            [(8, "scheduler_dump"), (2048, "scheduler_dump"), (None, "scheduler_dump"), (4096, "random")]
+        )
+    ),
+    make_row("request", {"request_id": "early", "sampled_by": "scheduler_dump"}, COMMON | {"seq": 2, "line": 2}),
+]  # fmt: skip
+"""A dump of three requests after a failure; another after it that is no part of it, and one before it."""
+
+
+def database(fixture: Fixture, backwards: bool = False) -> "DuckDBPyConnection":
+    """The fixture's event table, with the derived views."""
+    if fixture.scenario == "hand":
+        connection = storage.connect()
+        storage.load_rows(connection, reversed(HAND) if backwards else HAND)
+        queries.install(connection)
+        return connection
+    return connected(fixture.scenario, engine=fixture.engine, ranks=fixture.ranks, backwards=backwards)
+
+
+def answer(folder: queries.Folder, name: str, backwards: bool = False) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """The columns and rows that a query returns on its fixture."""
+    fixture = FIXTURES[folder][name]
+    connection = database(fixture, backwards)
+    query = queries.load(folder, name)
+    if folder == "views":
+        order = "stream, seq" if "stream" in dict(query.columns) else "ALL"
+        cursor = connection.execute(f"SELECT * FROM {name} ORDER BY {order}")
+    else:
+        given = parameters(connection, fixture.incident) if query.params else {}
+        cursor = connection.execute(query.sql, {key: given[key] for key in query.params})
+    return [str(column[0]) for column in cursor.description or ()], cursor.fetchall()
+
+
+def parameters(connection: "DuckDBPyConnection", incident: int = 0) -> dict[str, Any]:
+    """What triage passes to an evidence query about an incident's root, and its first cited lines."""
+    members = incidents(connection)[incident]
+    lines = [member["line"] for member in members[:4]]
+    return {**members[0], "lines": lines}
