@@ -40,6 +40,14 @@ def test_query_header_problems_are_found(tmp_path: Path, monkeypatch: pytest.Mon
     assert list(sql_headers.problems(path)) == [
         "queries/evidence/bad.sql: its header names the parameters ['a'], its SQL uses ['b']"
     ]
+    path.write_text("-- Which?\n-- column stream: file\n-- column seq: row\nSELECT seq FROM oom\n")
+    assert list(sql_headers.problems(path)) == [
+        "queries/evidence/bad.sql: its header explains the columns ['stream', 'seq'], it returns ['seq']"
+    ]
+    path.write_text("-- Which?\n-- column line: line\nSELECT line FROM oom\n")
+    assert list(sql_headers.problems(path)) == [
+        "queries/evidence/bad.sql: an evidence query returns stream and seq, so that its rows can be cited"
+    ]
     path.write_text("SELECT 1\n")
     assert list(sql_headers.problems(path)) == ["queries/evidence/bad.sql: bad: no title in its first line"]
 

@@ -37,7 +37,8 @@ class Foreign:
 
 def foreign(case: Case) -> Foreign:
     """What others held of the device at the failure."""
-    named = case.ask("neighbours")
+    siblings = {row["pid"] for row in case.ask("siblings")}
+    named = [row for row in case.ask("neighbours") if row["pid"] not in siblings]
     pids = {row["pid"]: row for row in case.ask("writers") if row["pid"] is not None}
     earlier = [row for row in named if row["pid"] in pids]
     at_start = _taken_at_start(case)

@@ -63,7 +63,7 @@ def _framework(case: Case, source: tuple[Citation, ...]) -> MemoryNode:
 
 
 def _component(case: Case, component: str) -> MemoryNode | None:
-    """What this rank holds of a component, or another rank where this one's was not printed; SGLang prints K and V apart."""
+    """What this rank holds of a component, else another rank of which it was printed; SGLang prints K and V apart."""
     rows = [row for row in case.ask("components") if row["component"] == component and row["owner"] in _STEADY + _HALVES]
     rank = case.root.get("rank")
     same = [row for row in rows if row["rank"] in (rank, None)] or [row for row in rows if row["rank"] == rows[0]["rank"]]

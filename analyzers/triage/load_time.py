@@ -32,6 +32,9 @@ def assess(case: Case) -> Assessment:
     said = [row for row in case.members if "Failed to load model" in (row.get("message") or "")]
     if said:
         result.add("the engine says that it failed to load the model", 0.7, said[:1])
+    given_up = [row for row in case.ask("deaths") if "failed to load model" in (row["detail"] or "").lower()]
+    if given_up and not said:
+        result.add("the engine gave up loading the model", 0.6, given_up[:1])
     if case.stage == "loading" and case.frame_phase in (None, "load_time", "serving"):
         result.add("the worker had begun to load and had not finished", 0.45, case.stage_rows)
         if not result.causes and case.root["what"] == "oom":

@@ -46,11 +46,11 @@ def explain(case: Case, cause: Cause) -> Cause:
 
 
 def _print_resolution(requested_bytes: int, least_exact: int | None) -> int:
-    """How far a printed size may be off: PyTorch prints two decimals of the largest unit below it; 0 where nothing is printed.
+    """How far a size may be off: PyTorch prints two decimals of the largest unit below it.
 
     Args:
         requested_bytes: The size.
-        least_exact: The coarser resolution of requested and free; None where the figures are exact.
+        least_exact: The coarser resolution of requested and free; None where the figures are exact, which gives 0.
     """
     if least_exact is None:
         return 0

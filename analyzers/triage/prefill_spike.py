@@ -33,13 +33,16 @@ def assess(case: Case) -> Assessment:
     if batch is not None and (batch["prefill_tokens"] or 0) >= LARGE_PREFILL_TOKENS:
         certainty = 0.75 if batch["dumped"] else 0.6
         result.add(f"the batch was to compute {batch['prefill_tokens']} prompt tokens", certainty, [batch])
+    elif batch is not None and batch["dumped"] and batch["mode"] == "prefill" and batch["prefill_tokens"] is None:
+        result.add("the call that failed was a prefill", 0.55, [batch])
     frames = case.frames_of("serving", "prefill", "logits")
     if frames:
         result.add(
             f"the allocation was made for a prompt: {frame_words(frames)}", max(f["weight"] for f in frames), frames[:3]
         )
     usage = case.ask("kv_usage")
-    _prompt_load(case, result, usage)
+    if batch is None or not batch["prefill_tokens"]:
+        _prompt_load(case, result, usage)
     if usage and usage[0]["usage_ratio"] < 0.9 and result.evidence:
         result.add(f"KV blocks were not short: {percent(usage[0]['usage_ratio'])} of the pool was used", 0.2, usage[:1])
     decode = case.frames_of("serving", "decode")

@@ -2,7 +2,7 @@
 
 from oomctl.analyzers.triage.assess import Assessment, frame_words
 from oomctl.analyzers.triage.case import Case
-from oomctl.analyzers.triage.evidence import cite
+from oomctl.analyzers.triage.evidence import EvidenceRow, cite
 from oomctl.analyzers.triage.foreign import Foreign, foreign, held_by_an_earlier_life
 from oomctl.analyzers.triage.words import size
 from oomctl.schemas.verdict import Cause
@@ -31,11 +31,22 @@ def assess(case: Case) -> Assessment:
     slept = [row for row in case.ask("phases") if row["phase"] in ("sleeping", "waking", "reloading")]
     if cumem and slept:
         result.add("the sleep-mode allocator failed, and the worker had been put to sleep", 0.6, [cumem[0], slept[0]])
-    if slept and case.stage in ("waking", "reloading") and case.root["what"] == "oom":
-        result.add("the worker was waking up or reloading", 0.5, slept[:1])
+    if (
+        slept
+        and case.root["what"] == "oom"
+        and not any(row["phase"] in ("ready", "serving") for row in _since(case, slept[0]))
+    ):
+        result.add("the worker was waking up or changing its model, and had not served since", 0.55, slept[:1])
+        late = [row for row in case.ask("outcome") if row["what"] == "reloading"]
+        if late:
+            result.add("the engine says that the memory of the model before did not come back in time", 0.4, late[:1])
     if case.frame_phase in (None, "load_time", "warm_up", "serving"):
         _overlap(case, result, foreign(case))
     return result
+
+
+def _since(case: Case, row: EvidenceRow) -> list[EvidenceRow]:
+    return [later for later in case.ask("phases") if later["seq"] > row["seq"]]
 
 
 def _overlap(case: Case, result: Assessment, others: Foreign) -> None:

@@ -1,4 +1,4 @@
--- The batches nearest to an instant: those that ran before it, the last first, then the dump that the engine prints after it
+-- The batches nearest to an instant: those that ran before it, the last first, then what the engine says of the failing one
 -- params: stream, worker, incarnation, seq
 -- column stream: source of the row
 -- column seq: its place in the stream
@@ -24,8 +24,8 @@ FROM (
     (
         SELECT stream, seq, line, TRUE, mode, prefill_tokens, decode_tokens, cached_tokens, running_requests, waiting_requests
         FROM step
-        WHERE stream = $stream AND worker = $worker AND incarnation = $incarnation AND seq > $seq AND dumped
-        ORDER BY seq
+        WHERE stream = $stream AND worker = $worker AND incarnation = $incarnation AND abs(seq - $seq) < 300 AND dumped
+        ORDER BY abs(seq - $seq), seq
         LIMIT 1
     )
 ) AS near_batch

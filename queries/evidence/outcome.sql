@@ -14,7 +14,7 @@ FROM (
     SELECT stream, seq, line, worker, incarnation, TRUE, 'batch' FROM step WHERE NOT coalesce(dumped, FALSE)
     UNION ALL
     SELECT stream, seq, line, worker, incarnation, TRUE, phase FROM lifecycle
-    WHERE phase IN ('ready', 'serving', 'weights_loaded', 'kv_allocated', 'capturing', 'compiling')
+    WHERE phase IN ('ready', 'serving', 'weights_loaded', 'kv_allocated', 'capturing', 'compiling', 'reloading')
     UNION ALL
     SELECT stream, seq, line, worker, incarnation, FALSE, phase FROM lifecycle WHERE phase IN ('stopped', 'killed')
     UNION ALL

@@ -16,6 +16,7 @@ FROM (VALUES
     ('recovery', 'transfer', 'register_(kv_caches|memory|buffers?)', 'nixl|mooncake|lmcache|kv_transfer|disaggregation', 0.7),
     ('warm_up', 'profile', 'determine_(num_)?available_\w+|profile_run|profile_num_available_blocks|_?profile_\w*memory\w*|get_available_gpu_memory_\w+', NULL, 0.9),
     ('warm_up', 'profile', '_?dummy_(run|batch\w*|forward)', NULL, 0.85),
+    ('warm_up', 'kernels', 'Warmup|create_model_instance|_create_model_instance|observe_creation_stage|graph_reserve', NULL, 0.85),
     ('warm_up', 'sampler', '_?dummy_(sampler|pooler)_run', NULL, 0.9),
     ('warm_up', 'capture', 'capture(_model|_graphs?|_begin|_end|_one_batch_size|_cudagraphs?|_full_cudagraph\w*)?|_capture\w*|_warmup_and_capture', NULL, 0.9),
     ('warm_up', 'capture', '\w*graph_capture|init_(device|cuda)_graphs?|profile_cudagraph_memory|patch_model', NULL, 0.9),
@@ -35,10 +36,10 @@ FROM (VALUES
     ('load_time', 'staging', '_?process_weights?(_after_loading)?|\w*repack\w*|_maybe_quant_weights\w*|quantize_weights?|convert_\w*weights?\w*|_?quantize_\w*weights?\w*', NULL, 0.9),
     ('load_time', 'create', 'create_weights|make_layers', NULL, 0.85),
     ('load_time', 'move', '_apply|convert|cuda', 'torch/nn/modules/module', 0.5),
-    ('serving', 'step', 'run_busy_loop|_process_engine_step|execute_model|event_loop_\w+|run_engine_loop|forward_batch_generation|run_scheduler_process|process_batch\w*', NULL, 0.5),
+    ('serving', 'step', 'run_busy_loop|_process_engine_step|execute_model|event_loop_\w+|run_engine_loop|forward_batch_generation|run_scheduler_process|process_batch\w*|forwardAsync|executeContext|forwardSync|generate_token', NULL, 0.5),
     ('serving', 'generate', 'generate|_sample|_greedy_search|chat|stream_generate', NULL, 0.4),
-    ('serving', 'prefill', 'forward_extend|\w*prefill\w*|prepare_for_extend|alloc_for_extend|alloc_paged_token_slots_extend|\w*_ragged\w*', NULL, 0.7),
+    ('serving', 'prefill', 'forward_extend|\w*[Pp]refill\w*|prepare_for_extend|alloc_for_extend|alloc_paged_token_slots_extend|\w*_ragged\w*', NULL, 0.7),
     ('serving', 'prefill', 'embed_multimodal|get_multimodal_embeddings|_?execute_mm_encoder|get_(image|video|audio)_features?|encode_images?', NULL, 0.7),
     ('serving', 'logits', '_?get_logits|compute_logits|compute_logprobs|gather_logprobs|_?get_prompt_logprobs\w*|log_softmax|\w*mqa_logits\w*', NULL, 0.6),
-    ('serving', 'decode', 'forward_decode|prepare_for_decode|alloc_for_decode|alloc_paged_token_slots_decode|retract_decode|check_decode_mem|update_running_batch|append_slots?|_preempt\w*', NULL, 0.6)
+    ('serving', 'decode', 'Decode|forward_decode|prepare_for_decode|alloc_for_decode|alloc_paged_token_slots_decode|allocateBlock|addSequence|kvCacheAddSequences|retract_decode|check_decode_mem|update_running_batch|append_slots?|_preempt\w*', NULL, 0.6)
 ) AS marker (phase, part, function_pattern, file_pattern, weight);

@@ -1,6 +1,5 @@
 """Read a log given as text or bytes, and look at its rows."""
 
-import os
 from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path
@@ -10,11 +9,7 @@ import pytest
 
 from oomctl.collectors.artifacts.logs import LogReading, read_log
 from oomctl.schemas.rows import Row
-from tests.working_tree import ROOT
-
-FAILURES = ("oom", "refusal", "fault")
-NOTHING_PRINTED = frozenset({"stream", "seq", "source", "quality", "ts", "ts_quality", "worker", "node"})
-"""Common columns that an outer prefix or a missing time stamp may change."""
+from tests.shared import SHARED
 
 
 def read(log: str | bytes, stream: str = "test.log") -> list[Row]:
@@ -50,20 +45,10 @@ def facts(rows: Iterable[Row]) -> list[tuple[object, ...]]:
     ]
 
 
-def shared(*parts: str) -> Path:
-    """A file or folder of the shared data; the calling test is skipped where it is not there."""
-    path = Path(os.environ.get("OOMCTL_SHARED") or ROOT.parent / "shared").joinpath(*parts)
-    if not path.exists():
-        pytest.skip(f"no shared data ({path}); set OOMCTL_SHARED")
-    return path
-
-
-def has_shared() -> bool:
-    """Whether the shared data is there, for the parameters of tests."""
-    return (Path(os.environ.get("OOMCTL_SHARED") or ROOT.parent / "shared") / "data").is_dir()
+NO_SHARED = [pytest.param(None, marks=pytest.mark.skip("no shared data: set OOMCTL_SHARED"))]
+"""Stands for the parameters that a test takes from the shared data."""
 
 
 def shared_logs(*patterns: str) -> list[Path]:
     """The shared logs that match, for the parameters of tests; empty where there are none."""
-    root = Path(os.environ.get("OOMCTL_SHARED") or ROOT.parent / "shared") / "data"
-    return sorted(path for pattern in patterns for path in root.glob(pattern))
+    return sorted(path for pattern in patterns for path in (SHARED / "data").glob(pattern))

@@ -34,6 +34,11 @@ QUOTED = {
     "a kill": f"{HEAD}prompt: 'see\n{KILL_NOTE}\nKilled\nexit code 137\n'{PARAMS}\n",
     "a kill in one line": f"{HEAD}prompt: 'see {KILL_NOTE}'{PARAMS}\n",
     "engine words": f"{HEAD}prompt: 'see\nKV cache pool is full. Retract requests. #retracted_reqs: 3\nModel loading took 3.0 GiB\n'{PARAMS}\n",
+    "engine words in one line": f"{HEAD}prompt: 'see KV cache pool is full. Retract requests. #retracted_reqs: 3 and Model loading took 3.0 GiB'{PARAMS}\n",
+    "a warning": f"(APIServer pid=71) WARNING 03-14 15:12:08 [a.py:1] rejected, prompt: 'see {OOM}', n=1\n",
+    "a warning with a kill": f"(APIServer pid=71) WARNING 03-14 15:12:08 [a.py:1] rejected, prompt: 'see {KILL_NOTE}', n=1\n",
+    "a bare line": f"user said: content='{KILL_NOTE}'\n",
+    "a handled exception": f'Traceback (most recent call last):\n  File "/srv/a.py", line 1, in f\nKeyError: "content": "{OOM}"\n\n',
     "a quotation in a bare line": f"user: 'see\n{PASTED}\nthanks'\n",
 }
 
@@ -41,7 +46,8 @@ QUOTED = {
 @pytest.mark.parametrize("quoted", QUOTED)
 def test_quoted_text_gives_nothing(quoted: str) -> None:
     rows = read(QUOTED[quoted] + NEXT)
-    assert of_kind(rows, "oom", "refusal", "fault", "lifecycle", "stack", "host", "memory") == []
+    assert of_kind(rows, "oom", "refusal", "lifecycle", "stack", "host", "memory") == []
+    assert {fields["code"] for fields in of_kind(rows, "fault")} <= {"exception"}
 
 
 @pytest.mark.parametrize("quoted", QUOTED)

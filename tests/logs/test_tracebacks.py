@@ -32,9 +32,15 @@ DURING = "\nDuring handling of the above exception, another exception occurred:\
 
 @pytest.mark.parametrize("link", [CAUSE, DURING])
 def test_chained_exceptions_are_two_tracebacks(link: str) -> None:
-    rows = read(block("inner", MESSAGE) + link + block("outer", "RuntimeError: Engine core initialization failed."))
+    rows = read(block("inner", MESSAGE) + link + block("outer", "ValueError: No available memory for the cache blocks."))
     assert functions(rows) == [["inner"], ["outer"]]
-    assert len(of_kind(rows, "oom")) == 1
+    assert len(of_kind(rows, "oom")) == len(of_kind(rows, "refusal")) == 1
+
+
+@pytest.mark.parametrize("link", [CAUSE, DURING])
+def test_an_exception_that_only_reports_a_death_is_told_once_and_without_its_frames(link: str) -> None:
+    rows = read(block("inner", MESSAGE) + link + block("outer", "RuntimeError: Engine core initialization failed."))
+    assert functions(rows) == [["inner"]]
     assert [fields["code"] for fields in of_kind(rows, "fault")] == ["engine_dead"]
 
 

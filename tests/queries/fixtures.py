@@ -55,6 +55,7 @@ EVIDENCE = {
     "phases": Fixture("warm_up_capture", ranks=2),
     "requests": Fixture("hand"),
     "restarts": Fixture("recovery_orphan_load"),
+    "siblings": Fixture("warm_up_capture", ranks=2),
     "writers": Fixture("recovery_orphan_load", ranks=2),
 }
 POSTMORTEM = {
@@ -72,7 +73,7 @@ VIEWS = {
 FIXTURES: dict[queries.Folder, dict[str, Fixture]] = {"views": VIEWS, "evidence": EVIDENCE, "postmortem": POSTMORTEM}
 
 HAND: Sequence[Row] = [
-    make_row("oom", {"resource": "device", "api": "torch", "error_type": "OutOfMemoryError"}, COMMON | {"seq": 5, "line": 4}),
+    make_row("oom", {"resource": "device", "api": "torch"}, COMMON | {"seq": 5, "line": 4}),
     *(
         make_row(
             "request",

@@ -1,7 +1,7 @@
 """Engine logs: from the text that an engine printed to rows of the event table.
 
-A line goes through source (bytes to numbered lines), lines (envelope, prefix, header), quotes (what users wrote), tracebacks,
-the engines' own readers (registry lists them), failures and system, and becomes rows in emitter.
+A line goes through source (bytes to numbered lines), lines (envelope, prefix, header), quotes (what users wrote),
+tracebacks, the engines' own readers (registry lists them), failures and system, and becomes rows in emitter.
 """
 
 from typing import BinaryIO

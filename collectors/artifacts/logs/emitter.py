@@ -10,6 +10,8 @@ from oomctl.collectors.artifacts.logs.redact import redact
 from oomctl.schemas.rows import Row, make_row
 
 _ENDINGS = frozenset({"stopped", "killed"})
+_WRITTEN = frozenset({"text", "message", "detail", "code", "name", "value"})
+"""Fields that repeat what a line says; nothing leaves here unredacted."""
 
 
 @dataclass
@@ -22,6 +24,7 @@ class Life:
         ended: Whether it was seen to stop, or to die.
         spawned: (process, pid) that announced themselves.
         ranks: Global rank of each process id.
+        phases: The phase that each process printed last.
         engine: Whose lines were recognised, or who announced itself.
     """
 
@@ -30,6 +33,7 @@ class Life:
     ended: bool = False
     spawned: dict[str | None, int | None] = field(default_factory=dict)
     ranks: dict[int, int] = field(default_factory=dict)
+    phases: dict[str | None, str] = field(default_factory=dict)
     engine: str | None = None
 
 
@@ -52,8 +56,11 @@ class Emitter:
         """
         worker = record.worker or self._stream
         life = self._lives.setdefault(worker, Life())
+        facts = [fact for fact in facts if not self._repeated(life, record, fact)]
         for fact in facts:
             self._follow(life, record, fact)
+        if not facts and not record.serious:
+            return
         if engine is not None and life.engine is None:
             life.engine = engine
             facts = [
@@ -69,12 +76,15 @@ class Emitter:
 
     def _row(self, kind: str, fields: dict[str, Any], common: dict[str, Any]) -> Row:
         self._seq += 1
+        for name in _WRITTEN & fields.keys():
+            if isinstance(fields[name], str):
+                fields = {**fields, name: redact(fields[name])}
         row = make_row(kind, fields, common)
         row["seq"] = self._seq
         return row
 
     def _log_fields(self, record: Record) -> dict[str, Any]:
-        fields: dict[str, Any] = {"file": self._stream, "text": redact(record.raw)}
+        fields: dict[str, Any] = {"file": self._stream, "text": record.raw}
         if record.level is not None:
             fields["level"] = record.level
         if record.logger is not None:
@@ -103,6 +113,17 @@ class Emitter:
             if value is not None:
                 common[name] = value
         return common
+
+    @staticmethod
+    def _repeated(life: Life, record: Record, fact: Fact) -> bool:
+        """Whether a process says again what it said last: a progress bar tells one thing, however often it is drawn."""
+        if fact.kind in ("oom", "refusal", "fault"):
+            life.phases.clear()
+        if fact.kind != "lifecycle" or fact.fields["phase"] in ("spawned", *_ENDINGS):
+            return False
+        told = life.phases.get(record.process)
+        life.phases[record.process] = fact.fields["phase"]
+        return bool(told == fact.fields["phase"])
 
     @staticmethod
     def _follow(life: Life, record: Record, fact: Fact) -> None:

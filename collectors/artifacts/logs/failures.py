@@ -11,16 +11,19 @@ from oomctl.collectors.artifacts.logs.registry import READERS
 from oomctl.collectors.artifacts.logs.tracebacks import Traceback
 
 _PINNED = frozenset({"pin_memory", "_pin_memory", "cudaHostAlloc", "cudaHostRegister", "pin"})
-_LONE = Pattern(r"^(?:\w+\.)*(\w*(?:Error|Exception|OutOfMemory\w*)|what\(\)|ERROR|FATAL|Fatal)\b:? *(.*)$")
+_LONE = Pattern(
+    r"^(?:\w+\.)*(\w*(?:Error|Exception|OutOfMemory\w*)\b|what\(\)|(?:ERROR|FATAL|Fatal)\b"
+    r"|terminate called after throwing an instance of):? *(.*)$"
+)
 
 
 def of_traceback(traceback: Traceback) -> Fact | None:
     """What a traceback's exception is; None where it is no failure that anybody need know of."""
     functions = frozenset(frame.function for frame in traceback.frames)
-    fact = _classify(traceback.error_type, traceback.message, functions)
+    fact = _classify(traceback.error_type, redact(traceback.message), functions)
     if fact is None:
         code = "exception"
-        return Fact("fault", {"code": code, "detail": redact(f"{traceback.error_type}: {traceback.message}")[:1000]})
+        return Fact("fault", {"code": code, "detail": f"{traceback.error_type}: {traceback.message}"[:1000]})
     return fact
 
 
@@ -30,15 +33,16 @@ def of_line(record: Record) -> Fact | None:
     A line below WARNING may advise about memory at any length; only an exception at its very beginning counts.
     """
     text = record.text.strip()
-    if not torch_message.looks_like(text) and not system.looks_like(text) and "rror" not in text:
+    if not record.serious and not torch_message.looks_like(text) and not system.looks_like(text) and "rror" not in text:
         return None
+    text = redact(text)
     lone = _LONE.match(text)
     if lone is not None and not (record.headed and not record.serious and record.level is not None):
         fact = _classify(text.partition(":")[0], lone[2] or text, frozenset())
         if fact is not None:
             return fact
     if record.serious or text.startswith(("CUDA out of memory", "HIP out of memory", "CUDA error: out of memory")):
-        return _classify("", redact(text), frozenset())
+        return _classify("", text, frozenset())
     return None
 
 
@@ -55,7 +59,7 @@ def stack_rows(traceback: Traceback, stack_id: str) -> list[tuple[Record, Fact]]
                     "file": frame.file,
                     "line": frame.line,
                     "function": frame.function,
-                    "code": redact(frame.code),
+                    "code": frame.code,
                 },
             ),
         )
@@ -71,18 +75,16 @@ def _classify(error_type: str, message: str, functions: frozenset[str]) -> Fact 
     full = f"{error_type}: {message}" if error_type else message
     host = system.host_failure(error_type, message)
     if host is not None:
-        return Fact("oom", {**host, "message": redact(message)[:2000]})
+        return Fact("oom", {**host, "message": message[:2000]})
     if not torch_message.looks_like(full):
         return None
     parsed = torch_message.parse(full)
     if parsed is None:
         if error_type.rpartition(".")[2] in ("OutOfMemoryError", "OutOfMemoryException"):
-            return Fact(
-                "oom", {"resource": "device", "api": "torch", "error_type": error_type, "message": redact(message)[:2000]}
-            )
+            return Fact("oom", {"resource": "device", "api": "torch", "error_type": error_type, "message": message[:2000]})
         return None
     resource = "host" if functions & _PINNED else "device"
-    fields = {"resource": resource, "api": parsed.api, "message": redact(message)[:2000], **parsed.fields}
+    fields = {"resource": resource, "api": parsed.api, "message": message[:2000], **parsed.fields}
     if error_type:
         fields["error_type"] = error_type
     common = {"device_id": parsed.device} if parsed.device is not None else {}

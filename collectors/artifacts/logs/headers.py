@@ -3,6 +3,12 @@
 import re
 from dataclasses import dataclass
 
+LEVELS = {
+    "T": "DEBUG", "V": "DEBUG", "D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICAL",
+    "TRACE": "DEBUG", "VERBOSE": "DEBUG", "WARN": "WARNING", "FATAL": "CRITICAL",
+}  # fmt: skip
+"""Levels as engines abbreviate them."""
+
 _PARTS = r"(?:DP|PP|TP|EP|CP|DCP|PCP|ATTN_TP|MOE_DP|rank=|rank )\d+"
 RANK_NAME = re.compile(rf"{_PARTS}(?:[_ ]{_PARTS})*")
 _RANK_PART = re.compile(r"(DP|PP|TP|EP|CP|rank=|rank )(\d+)")
@@ -11,7 +17,7 @@ PROCESS = re.compile(
     r"\((?P<process>[A-Za-z][\w.-]*)(?P<rank> rank=\d+)? pid=(?P<pid>\d{1,10})(?:, ip=[\d.]+)?\) ?"
     r"|\[(?P<distributed>rank\d+)\]:? ?"
 )
-"""`(Worker_TP0 pid=441) `, `(VllmWorker rank=1 pid=88) `, Ray's `(RayWorker pid=1, ip=10.0.0.2) `, torchrun's `[rank0]: `."""
+"""`(Worker_TP0 pid=4) `, `(VllmWorker rank=1 pid=8) `, Ray's `(RayWorker pid=1, ip=10.0.0.2) `, torchrun's `[rank0]: `."""
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,18 @@
-"""Which lines are worth a look. A large log is some hundred shapes of line, repeated: each shape is judged once.
+"""Which lines are worth a look: each shape of line is judged once.
 
-A shape is a line with its digits and hex letters blotted out, so that addresses, times and request ids do not make a new one.
-A line is looked at if its shape holds a text (blotted likewise) that a reader's rule or a failure needs. Blotting both can
-only let more lines through, never fewer.
+A line is looked at if its shape holds the shape of a text that a reader's rule or a failure needs. That can only let more
+lines through, never fewer.
 """
 
 import re
 
 from oomctl.collectors.artifacts.logs import registry
+from oomctl.collectors.artifacts.logs.shapes import blot
 
 FAILURES: tuple[str, ...] = (
-    "Traceback", "ERROR", "WARN", "CRITICAL", "FATAL", "rror", "xception", "emory", "OOM", "illed", "KILL", "exit", "status=",
-    "bad_alloc", "alloc fail", "ALLOC_FAILED", "iB", "oom-k", "oom_k", "estart", "died unexp", "signal",
+    "Traceback", "ERROR", "WARN", "CRITICAL", "FATAL", "rror", "xception", "emory", "OOM", "illed", "KILL", "xit",
+    "status=", "eturned", "bad_alloc", "alloc fail", "ALLOC_FAILED", "iB", "oom-k", "oom_k", "estart", "died unexp",
+    "signal", "ENOMEM", "rrno", "mmap", "NVML_SUCCESS",
 )  # fmt: skip
 """What failures need, whatever the engine: the framework's, the engine's and the system's."""
 
@@ -20,29 +21,31 @@ HEADED = re.compile(rb"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[: ]|\[20\d\d-\d\d-\
 OPENING = re.compile(rb"[:=]\s*\[?\\*['\"]")
 """A quotation may begin here."""
 MAX_BACK = 400
-MAX_SHAPES = 200_000
-"""Shapes that are remembered; a log with more is not of the kind that this helps with, and starts over."""
-
-_BLOT = bytes(ord("0") if byte in b"0123456789abcdef" else byte for byte in range(256))
+MAX_REMEMBERED_BYTES = 64 << 20
+"""Of shapes; a log with more is not of the kind that this helps with, and starts over."""
 
 
 class Interest:
     """Remembers the shapes of one stream's lines."""
 
     def __init__(self) -> None:
-        wanted = {text.encode().translate(_BLOT) for text in (*FAILURES, *registry.literals())}
+        wanted = {blot(text.encode()) for text in (*FAILURES, *registry.literals())}
         self._wanted = [text for text in wanted if not any(other != text and other in text for other in wanted)]
         self._dull: set[bytes] = set()
         self._keen: set[bytes] = set()
+        self._remembered = 0
 
     def of(self, chunk: bytes) -> list[int]:
         """Indices of the lines of a chunk that are worth a look, as `chunk.split(b"\\n")` counts them."""
-        shapes = chunk.translate(_BLOT).split(b"\n")
-        if len(self._dull) > MAX_SHAPES:
+        shapes = blot(chunk).split(b"\n")
+        if self._remembered > MAX_REMEMBERED_BYTES:
             self._dull.clear()
+            self._keen.clear()
+            self._remembered = 0
         for shape in set(shapes) - self._dull - self._keen:
             found = any(map(shape.__contains__, self._wanted))
             (self._keen if found else self._dull).add(shape)
+            self._remembered += len(shape)
         keen = self._keen
         return [index for index, shape in enumerate(shapes) if shape in keen]
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from oomctl.collectors.artifacts.logs import times
-from oomctl.collectors.artifacts.logs.headers import PROCESS, HeaderPattern, rank_of
+from oomctl.collectors.artifacts.logs.headers import LEVELS, PROCESS, HeaderPattern, rank_of
 from oomctl.collectors.artifacts.logs.prefixes import ANSI, Prefixes, is_progress, open_envelope, stamp_in
 from oomctl.collectors.artifacts.logs.record import Record
 from oomctl.collectors.artifacts.logs.registry import HEADERS
@@ -40,7 +40,7 @@ class Lines:
         yield from self._split(Record(number, raw, body, worker=worker, node=node), stamp)
 
     def _unwrap(self, text: str) -> tuple[str, str | None, str | None, str | None]:
-        """(text, stamp, worker, node) of what the process printed, out of its prefixes and JSON envelopes, in any nesting."""
+        """(text, stamp, worker, node) of what the process printed, without its prefixes and JSON envelopes."""
         body, stamp, worker, node = text, None, None, None
         for _ in range(MAX_LAYERS):
             prefix, body = self._prefixes.strip(body)
@@ -76,6 +76,8 @@ class Lines:
                     stamp = stamp_in(before) or stamp
             groups = match.groupdict()
             ranks = groups.get("ranks") or groups.get("ranks0")
+            if groups.get("global") is not None:
+                ranks = f"rank={groups['global']}"
             yield self._headed(record, text[match.end() :], header, groups, process, ranks, stamp)
             return
         yield from self._bare(record, stamp)
@@ -98,7 +100,7 @@ class Lines:
             text,
             headed=True,
             engine=header.engine,
-            level=groups.get("level"),
+            level=LEVELS.get(groups.get("level") or "", groups.get("level")),
             logger=groups.get("logger") or groups.get("logger0"),
             process=name,
             pid=pid,

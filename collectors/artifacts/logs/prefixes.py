@@ -62,7 +62,7 @@ def open_envelope(line: str) -> Envelope | None:
         *(v for k in ("kubernetes", "resource", "labels") if isinstance(v := inner.get(k), dict)),
     ]
     return Envelope(
-        text.rstrip("\r\n"),
+        _whole(text.rstrip("\r\n")),
         stamp,
         _first(places, ("pod", "pod_name", "podName", "container_name", "CONTAINER_NAME", "container")),
         _first(places, ("host", "node", "node_name", "_HOSTNAME", "hostname")),
@@ -74,8 +74,13 @@ def _first(places: list[dict[str, object]], keys: tuple[str, ...]) -> str | None
         for key in keys:
             value = place.get(key)
             if isinstance(value, str) and value:
-                return value[:200]
+                return _whole(value[:200])
     return None
+
+
+def _whole(text: str) -> str:
+    """The text without the halves of characters that JSON's escapes can make; nothing could store those."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 class Prefixes:

@@ -13,7 +13,8 @@ rules = Rules()
 HEADER = HeaderPattern(
     engine=name,
     pattern=re.compile(
-        r"(?P<ts>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,6})?)Z?[ |:-]+(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)[ |:-]+"
+        r"(?P<ts>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,6})?)Z?[ |:-]+"
+        r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)[ |:-]+"
         r"(?:(?P<logger>[\w./-]{1,160}:\d+) - )?"
     ),
     anchor=re.compile(r"DEBUG|INFO|WARNING|ERROR|CRITICAL"),

@@ -17,8 +17,8 @@ _RECORD = re.compile(r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL): ")
 class Quotes:
     """Follows quotations that stay open at the end of a line.
 
-    Lines inside are held. If the quotation closes they were text. If a line comes first that says who printed it, the prompt
-    had been cut off, and the held lines are given back for a second look.
+    Lines inside are held. If the quotation closes they were text. If a line comes first that says who printed it, the
+    prompt had been cut off, and the held lines are given back for a second look.
     """
 
     def __init__(self) -> None:

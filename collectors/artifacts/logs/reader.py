@@ -1,14 +1,17 @@
 """Reads one log: every line once, in order, to rows of the event table."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import BinaryIO
 
 from oomctl.collectors.artifacts.logs import failures, registry, system, torch_message
 from oomctl.collectors.artifacts.logs.emitter import Emitter
 from oomctl.collectors.artifacts.logs.fact import Fact
 from oomctl.collectors.artifacts.logs.lines import Lines
+from oomctl.collectors.artifacts.logs.native import Held
 from oomctl.collectors.artifacts.logs.quotes import Quotes
 from oomctl.collectors.artifacts.logs.record import Record
+from oomctl.collectors.artifacts.logs.redact import redact
 from oomctl.collectors.artifacts.logs.source import RawLines
 from oomctl.collectors.artifacts.logs.tracebacks import Assembler, Traceback
 from oomctl.schemas.rows import Row
@@ -29,6 +32,7 @@ class LogReading:
         self._quotes = Quotes()
         self._engines: dict[str, int] = {}
         self._stacks = 0
+        self._held: Held | None = None
         self.rows: Iterator[Row] = self._read()
 
     @property
@@ -59,6 +63,7 @@ class LogReading:
                 if not inside:
                     yield from self._take(record)
         yield from self._second_look(self._quotes.release())
+        yield from self._let_go()
         yield from self._finish(self._assembler.finish())
         if self._source.cut:
             last = Record(self._source.lines, "", "")
@@ -74,7 +79,7 @@ class LogReading:
 
     def _attentive(self) -> bool:
         """Whether the next line matters whatever it holds: a traceback or a quotation is open."""
-        return self._assembler.busy or self._quotes.open
+        return self._assembler.busy or self._quotes.open or self._held is not None
 
     def _second_look(self, held: Iterable[Record]) -> Iterator[Row]:
         """Lines of a prompt that was cut off. An exception line among them counts only if it ends a traceback."""
@@ -82,6 +87,10 @@ class LogReading:
             yield from self._finish(self._assembler.feed(record)[1])
 
     def _take(self, record: Record) -> Iterator[Row]:
+        if self._held is not None:
+            if self._held.take(record):
+                return
+            yield from self._let_go()
         part, done = self._assembler.feed(record)
         yield from self._finish(done)
         facts: list[Fact] = []
@@ -94,8 +103,25 @@ class LogReading:
             facts += self._report(record, facts)
         if any(fact.fields.get("phase") == "spawned" for fact in facts):
             yield from self._finish(self._assembler.finish())
-        if facts or record.serious:
+        if not part and any(fact.kind == "oom" for fact in facts):
+            self._held = Held(record, facts, writer)
+        elif facts or record.serious:
             yield from self._emitter.rows(record, facts, writer)
+
+    def _let_go(self) -> Iterator[Row]:
+        """The rows of a failure line, with the native stack that stood below it."""
+        held, self._held = self._held, None
+        if held is None:
+            return
+        if held.frames:
+            self._stacks += 1
+            stack_id = f"t{self._stacks}"
+            for fact in held.facts:
+                if fact.kind == "oom":
+                    fact.fields["stack_id"] = stack_id
+            for record, frame in held.numbered(stack_id):
+                yield from self._emitter.rows(replace(held.record, line=record.line, raw=record.raw), [frame])
+        yield from self._emitter.rows(held.record, held.facts, held.engine)
 
     def _report(self, record: Record, known: list[Fact]) -> list[Fact]:
         """What a line outside a traceback reports of failures and of the system."""
@@ -107,7 +133,7 @@ class LogReading:
                 facts.append(failure)
                 facts += failures.neighbours(text)
         if not facts and (not record.headed or record.serious) and system.looks_like(text):
-            facts += system.facts(text)
+            facts += system.facts(redact(text))
         return facts
 
     def _finish(self, done: Iterable[Traceback]) -> Iterator[Row]:
@@ -120,7 +146,7 @@ class LogReading:
                 continue
             self._stacks += 1
             stack_id = f"t{self._stacks}"
-            if fact.fields.get("code") != "exception":
+            if fact.fields.get("code") not in ("exception", "engine_dead"):
                 for record, frame in failures.stack_rows(traceback, stack_id):
                     yield from self._emitter.rows(_by(traceback, record), [frame])
                 if traceback.frames:

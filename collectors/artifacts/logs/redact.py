@@ -6,13 +6,22 @@ MAX_TEXT = 8192
 """Characters of a line that are kept; one traceback message fits, an echoed document does not."""
 
 _SECRET = Pattern(
-    r"(?P<head>(?i:authorization|api[-_]?key|access[-_]?key|secret|password|passwd|token)[\"']?\s*[=:]\s*[\"']?"
-    r"(?i:bearer\s+)?)(?P<body>[A-Za-z0-9+/_.~-]{12,})"
+    r"(?P<head>(?i:authorization|api[-_]?key|access[-_]?key|secret|password|passwd|token)"
+    r"(?:[\\\"']*\s*[=:]\s*[\[\\\"']*|(?<=-key) |(?<=-token) |(?<=-password) )(?i:bearer\s+|basic\s+)?)"
+    r"(?P<body>[A-Za-z0-9+/_.~-]{12,})"
+    r"|(?P<url>://[^/\s:@]{1,100}:)[^/\s@]{1,300}(?=@)"
     r"|\b(?:hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|AKIA[0-9A-Z]{16}"
     r"|xox[abpr]-[A-Za-z0-9-]{10,}|eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{5,})"
 )
-_HINTS = ("key", "secret", "passw", "token=", "token:", "token\"", "token'", "authorization", "hf_", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "akia", "xox", "eyj")  # fmt: skip
-_PROMPT = Pattern(r"""(?P<head>\b(?:prompt|text|content|input_text|query)['"]?\s*[:=]\s*)(?P<quote>['"])""")
+_HINTS = (
+    "key", "secret", "passw", "token=", "token:", "token\"", "token'", "token\\", "-token ", "authorization", "hf_", "sk-",
+    "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "akia", "xox", "eyj", "@",
+)  # fmt: skip
+_PROMPT = Pattern(
+    r"""\b(?:prompts?|text|content|inputs?|input_text|query|question|instructions?)\\*['"]?\s*[:=]\s*(?P<list>\[\s*)?(?P<quote>\\*['"])"""
+)
+_NEXT = Pattern(r"""\s*,\s*(\\*['"])""")
+_REDACTED = "[redacted]"
 
 
 def redact(text: str) -> str:
@@ -23,27 +32,49 @@ def redact(text: str) -> str:
     text = text[:MAX_TEXT]
     lower = text.lower()
     if any(map(lower.__contains__, _HINTS)):
-        text = _SECRET.sub(lambda match: f"{match['head'] or ''}[redacted]", text)
+        text = _SECRET.sub(lambda match: f"{match['head'] or match['url'] or ''}{_REDACTED}", text)
     match = _PROMPT.search(text) if "'" in text or '"' in text else None
     while match is not None:
-        end = closing_quote(text, match.end(), match["quote"])
-        stop = len(text) if end is None else end
-        kept = "[redacted]"
-        text = text[: match.end()] + kept + text[stop:]
-        match = _PROMPT.search(text, match.end() + len(kept))
+        quote = match["quote"]
+        end = _closing(text, match.end(), quote, listed=match["list"] is not None)
+        text = text[: match.end()] + _REDACTED + ("" if end is None else quote + text[end:])
+        match = _PROMPT.search(text, match.end() + len(_REDACTED))
     return text
 
 
+def _closing(text: str, start: int, quote: str, *, listed: bool) -> int | None:
+    """Where the text after a quotation begins, or after the last one of a list of them; None where it is cut off."""
+    while True:
+        end = closing_quote(text, start, quote)
+        if end is None:
+            return None
+        following = _NEXT.match(text, end + 1) if listed else None
+        if following is None:
+            return end + 1
+        start, quote = following.end(), following[1]
+
+
 def closing_quote(text: str, start: int, quote: str) -> int | None:
-    """Where a quotation that began before `start` ends: an unescaped quote that no letter follows.
+    """Where a quotation that began before `start` ends: its quote, escaped as the opening one was, that no letter follows.
 
     An apostrophe inside a word ("don't") does not end it.
+
+    Args:
+        text: The line.
+        start: Behind the opening quote.
+        quote: The opening quote, with the backslashes before it.
+
+    Returns:
+        The position of the closing quote's last character.
     """
-    position = text.find(quote, start)
+    position = text.find(quote[-1], start)
     while position >= 0:
         after = text[position + 1 : position + 2]
-        slashes = len(text[:position]) - len(text[:position].rstrip("\\"))
-        if slashes % 2 == 0 and not (after.isalnum() or after == "_"):
+        slashes = 0
+        while position > slashes and text[position - slashes - 1] == "\\":
+            slashes += 1
+        ours = slashes == len(quote) - 1 if len(quote) > 1 else slashes % 2 == 0
+        if ours and not (after.isalnum() or after == "_"):
             return position
-        position = text.find(quote, position + 1)
+        position = text.find(quote[-1], position + 1)
     return None

@@ -1,37 +1,67 @@
 """The engines whose logs are read. A new engine is one module and one line here."""
 
+import re
 from collections.abc import Iterator
 
-from oomctl.collectors.artifacts.logs import pytorch, sglang, vllm
+from oomctl.collectors.artifacts.logs import llamacpp, lmdeploy, pytorch, sglang, tgi, trtllm, vllm
 from oomctl.collectors.artifacts.logs.fact import EngineReader, Fact, Rule
 from oomctl.collectors.artifacts.logs.headers import HeaderPattern
 from oomctl.collectors.artifacts.logs.record import Record
+from oomctl.collectors.artifacts.logs.redact import redact
+from oomctl.collectors.artifacts.logs.shapes import blot
 
-READERS: tuple[EngineReader, ...] = (vllm, sglang, pytorch)
+READERS: tuple[EngineReader, ...] = (vllm, sglang, trtllm, tgi, lmdeploy, llamacpp, pytorch)
 """In the order in which they are asked about an exception: engines before the framework."""
 
-HEADERS: tuple[HeaderPattern, ...] = (vllm.HEADER, sglang.HEADER, pytorch.HEADER)
+HEADERS: tuple[HeaderPattern, ...] = (
+    vllm.HEADER,
+    sglang.HEADER,
+    *trtllm.HEADERS,
+    *tgi.HEADERS,
+    *lmdeploy.HEADERS,
+    *llamacpp.HEADERS,
+    pytorch.HEADER,
+)
 """In the order in which they are looked for in a line."""
 
 ENGINES = frozenset(reader.name for reader in READERS) - {pytorch.name}
 """Whose lines tell which engine it is; those of the framework do not."""
 
-_RULES: tuple[tuple[str, str, Rule], ...] = tuple(
-    (rule.literal, reader.name, rule) for reader in READERS for rule in reader.rules
+_QUOTE = re.compile(r"['\"]")
+_RULES: tuple[tuple[bytes, str, Rule], ...] = tuple(
+    (blot(rule.literal.encode()), reader.name, rule) for reader in READERS for rule in reader.rules
 )
+MAX_KNOWN = 10_000
+MAX_KNOWN_BYTES = 2000
+_known: dict[bytes, tuple[tuple[str, Rule], ...]] = {}
+"""The rules that lines of a shape may match; a dump of many requests is a shape of its own, and not kept."""
 
 
 def facts(record: Record) -> Iterator[tuple[str, Fact]]:
     """(engine, fact) of all that a line tells that is no part of a traceback."""
     text = record.text
-    for literal, engine, rule in _RULES:
-        if literal in text:
-            match = rule.pattern.search(text)
-            if match is not None:
-                for fact in rule.handler(match, record):
-                    yield engine, fact
+    for engine, rule in _candidates(text):
+        match = rule.pattern.search(text) if rule.literal in text else None
+        if match is not None and _QUOTE.search(text, 0, match.start()) is not None:
+            # It may stand in a prompt that the line echoes.
+            match = rule.pattern.search(redact(text))
+        if match is not None:
+            for fact in rule.handler(match, record):
+                yield engine, fact
+
+
+def _candidates(text: str) -> tuple[tuple[str, Rule], ...]:
+    shape = blot(text.encode("utf-8", "replace"))
+    found = _known.get(shape)
+    if found is None:
+        found = tuple((engine, rule) for literal, engine, rule in _RULES if literal in shape)
+        if len(shape) <= MAX_KNOWN_BYTES:
+            if len(_known) >= MAX_KNOWN:
+                _known.clear()
+            _known[shape] = found
+    return found
 
 
 def literals() -> frozenset[str]:
     """The texts of which a line holds one if any rule wants it."""
-    return frozenset(literal for literal, _, _ in _RULES)
+    return frozenset(rule.literal for _, _, rule in _RULES)

@@ -20,7 +20,8 @@ _RANKS = r"(?:(?:ATTN_TP|MOE_DP|DP|PP|TP|EP|CP)\d+ ?)+"
 HEADER = HeaderPattern(
     engine=name,
     pattern=re.compile(
-        rf"\[(?:(?P<ts>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{{1,6}})?)(?: (?P<ranks>{_RANKS}))?| ?(?P<ranks0>{_RANKS}))\]:? ?"
+        rf"\[(?:(?P<ts>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{{1,6}})?)(?: (?P<ranks>{_RANKS}))?"
+        rf"| ?(?P<ranks0>{_RANKS}))\]:? ?"
     ),
     anchor=re.compile(r"\[(?:20\d\d-| ?[A-Z_]{2,7}\d)"),
     year=True,
@@ -77,7 +78,7 @@ def _pool(match: re.Match[str], record: Record) -> Iterator[Fact]:
     yield from _free(record)
 
 
-@rules.on("uda graph begin", r"Capture .{0,40}(?:cuda|CUDA) graph begin\..*")
+@rules.on(" graph begin", r"Capture .{0,40}(?:cuda|CUDA) graph begin\..*")
 @rules.on("Capturing batches", r"Capturing batches \(.{0,80}")
 def _capturing(match: re.Match[str], record: Record) -> Iterator[Fact]:
     yield phase("capturing", match[0])
@@ -124,10 +125,10 @@ def _batch(mode: str, record: Record, fields: dict[str, object]) -> Iterator[Fac
     if "queue-req" in numbers:
         step["waiting_requests"] = integer(numbers["queue-req"])
     yield Fact("step", step)
-    for group, usage in re.findall(r"(?:(\w+) )?(?:token|mamba) usage: (\d+\.\d+)", text):
+    for group, usage in re.findall(r"(\w+(?= token)|(?<= )token|mamba)(?: token)? usage: (\d+\.\d+)", text):
         kv: dict[str, object] = {
             "tier": "device",
-            "group_id": group if group not in ("", "full") else None,
+            "group_id": group if group not in ("token", "full") else None,
             "usage_ratio": float(usage),
             "usage_resolution_ratio": 0.005,
         }

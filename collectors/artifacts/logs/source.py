@@ -9,6 +9,7 @@ SNIFF_BYTES = 8192
 MAX_LINE_BYTES = 1 << 20
 """A longer line is cut for matching; its number stays right."""
 CHUNK_BYTES = 1 << 20
+_BLANK = b"\r\n\t \0"
 
 
 class RawLines:
@@ -40,7 +41,6 @@ class RawLines:
         if head is None:
             return
         pending = head
-        self.bytes = len(head)
         while True:
             whole, newline, pending = pending.rpartition(b"\n")
             if newline:
@@ -57,17 +57,22 @@ class RawLines:
             yield from self._chunk(pending, attentive)
 
     def _head(self) -> bytes | None:
-        """The first bytes, or None with `problem` set."""
+        """The first bytes, back to the first line that is not blank, or None with `problem` set."""
         head = self._file.read(SNIFF_BYTES)
-        if not head.strip(b"\r\n\t \0"):
-            rest = self._file.read(1)
-            if not rest:
+        while not head.strip(_BLANK):
+            more = self._file.read(CHUNK_BYTES)
+            if not more:
                 self.problem = "empty file"
                 return None
-            head += rest
-        if looks_binary(head):
+            blank, newline, head = head.rpartition(b"\n")
+            self.lines += blank.count(b"\n") + len(newline)
+            self.bytes += len(blank) + len(newline)
+            head += more
+        # A log that was truncated while its writer went on begins with a hole.
+        if looks_binary(head.lstrip(b"\0")):
             self.problem = "not a text log"
             return None
+        self.bytes += len(head)
         return head
 
     def _chunk(self, chunk: bytes, attentive: Callable[[], bool]) -> Iterator[tuple[int, str]]:
@@ -116,7 +121,7 @@ def looks_binary(head: bytes) -> bool:
     """Whether the first bytes are no text: many control characters, or hardly any valid UTF-8."""
     sample = head[:SNIFF_BYTES]
     control = sum(1 for byte in sample if byte < 32 and byte not in (9, 10, 13, 27, 8, 12))
-    if control > len(sample) // 20:
+    if control > max(len(sample) // 20, 2):
         return True
     decoded = sample.decode("utf-8", "replace")
     return decoded.count("�") > max(len(decoded) // 5, 3)

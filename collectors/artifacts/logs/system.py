@@ -5,10 +5,14 @@ from typing import Any
 
 from oomctl.collectors.artifacts.logs.fact import Fact
 from oomctl.collectors.artifacts.logs.pattern import Pattern
+from oomctl.collectors.artifacts.logs.units import size
 
 KIB = 1024
 
-_SIGNS = ("illed", "oom", "OOM", "137", "-9", "SIGKILL", "emory", "ENOMEM", "bad_alloc", "estart", "aligned_alloc", "iB", "died unexp")  # fmt: skip
+_SIGNS = (
+    "illed", "oom", "OOM", "137", "-9", "SIGKILL", "emory", "ENOMEM", "bad_alloc", "estart", "aligned_alloc", "iB",
+    "died unexp",
+)  # fmt: skip
 
 
 def looks_like(text: str) -> bool:
@@ -16,17 +20,20 @@ def looks_like(text: str) -> bool:
     return any(map(text.__contains__, _SIGNS))
 
 
-_BARE_KILLED = Pattern(r"^(?:\S+: line \d+:\s+\d+ )?Killed(?:\s+\S.*)?$")
+_BARE_KILLED = Pattern(r"^(?:\S+: line \d+:\s+\d+ Killed\b.*|(?:zsh: |\[\d+\][+-]?\s+(?:\d+ )?)?[Kk]illed(?:\s{2,}\S.*)?)$")
+"""A shell's word, alone or before the command, set off from it by more than one space."""
 _KERNEL_KILL = Pattern(
-    r"(?P<cgroup>Memory cgroup out of memory|Out of memory)(?: \(\w+\))?: Kill(?:ed)? process (?P<pid>\d{1,10}) \((?P<name>[^)]{1,64})\)"
+    r"(?P<cgroup>Memory cgroup out of memory|Out of memory)(?: \(\w+\))?: Kill(?:ed)? process "
+    r"(?P<pid>\d{1,10}) \((?P<name>[^)]{1,64})\)"
 )
 _RSS = Pattern(r"(anon-rss|file-rss|shmem-rss):(\d{1,15})kB")
 _OOM_KILLED = Pattern(r"\bOOMKilled\b|\bReason:\s+OOMKilled|reason[\"']?[:=]\s*[\"']?OOMKilled")
 _EXIT_137 = Pattern(
-    r"\b(?:exit(?:ed)?(?: with)?(?: code| status)?|exitCode|status|returned|rc)[\"']?[ :=(]+137\b|^137$", re.IGNORECASE
+    r"\b(?:exit(?:ed)?(?: with)?(?: code| status)?|exitCode|status|returned)[\"']?[ :=(]+137\b", re.IGNORECASE
 )
 _SIGNAL_9 = Pattern(
-    r"exit ?code:? ?-9\b|code=killed, status=9|killed by signal 9|signal: killed|signal 9\b|\bSIGKILL\b|terminated by signal 9"
+    r"exit ?code:? ?-9\b|code=killed, status=9|killed by signal 9|signal: killed|signal 9\b|\bSIGKILL\b"
+    r"|terminated by signal 9"
 )
 _DIED = Pattern(r"(?:Worker proc|Engine core proc|Process) (\S{1,80}) died unexpectedly(?: \(exit code: (-?\d+|None)\))?")
 _SYSTEMD_OOM = Pattern(r"systemd.*(?:killed by the OOM killer|oom-kill|result 'oom-kill')")
@@ -35,12 +42,21 @@ _GPU_PROCESS = Pattern(r"^\s*(\d{2,10}),\s*([\d.]+) (GiB|MiB),\s*([A-Za-z/\[].{0
 _GPU_TABLE = Pattern(r"^\|\s+\d+\s+\S+\s+\S+\s+(\d+)\s+[CGM+]+\s+(\S.*?)\s+(\d+)MiB\s+\|$")
 
 _HOST_ERRORS: tuple[tuple[Pattern, str], ...] = (
-    (Pattern(r"DefaultCPUAllocator: (?:can't|not enough) (?:allocate )?memory:? ?(?:you tried to allocate (\d+) bytes)?"), "cpu_allocator"),
+    (
+        Pattern(r"DefaultCPUAllocator: (?:can't|not enough) (?:allocate )?memory:? ?(?:you tried to allocate (\d+) bytes)?"),
+        "cpu_allocator",
+    ),
     (Pattern(r"unable to mmap (\d+) bytes|mmap(?:ing)?(?: \S+)? failed|failed to mmap", re.I), "mmap"),
     (Pattern(r"\[Errno 12\]|Error code 12\b|errno[ =:]+12\b|\bENOMEM\b|Cannot allocate memory"), "errno"),
     (Pattern(r"std::bad_alloc"), "malloc"),
     (Pattern(r"aligned_alloc failed for size (\d+)"), "malloc"),
-    (Pattern(r"killed due to the node running low on memory|memory on the node .{0,200}exceeds the memory usage threshold"), "ray"),
+    (
+        Pattern(
+            r"killed due to the node running low on memory"
+            r"|memory on the node .{0,200}exceeds the memory usage threshold"
+        ),
+        "ray",
+    ),
     (Pattern(r"Unable to allocate [\d.]+ [KMGT]iB for an array|^Cannot allocate memory"), "numpy"),
 )  # fmt: skip
 
@@ -131,12 +147,12 @@ def _died(match: re.Match[str], text: str) -> list[Fact]:
 def _gpu_process(text: str) -> list[Fact]:
     """A row of nvidia-smi's process table, or of its --query-compute-apps."""
     row = _GPU_PROCESS.match(text)
-    if row is not None:
-        scale = 2**30 if row[3] == "GiB" else 2**20
-        used = round(float(row[2]) * scale)
-        return [Fact("process", {"pid": int(row[1]), "name": row[4], "used_bytes": used, "resolution_bytes": scale // 2})]
+    used = size(row[2], row[3]) if row is not None else None
+    if row is not None and used is not None:
+        fields = {"pid": int(row[1]), "name": row[4], "used_bytes": used.bytes, "resolution_bytes": used.resolution}
+        return [Fact("process", fields)]
     row = _GPU_TABLE.match(text)
     if row is not None:
-        used = int(row[3]) * 2**20
-        return [Fact("process", {"pid": int(row[1]), "name": row[2], "used_bytes": used, "resolution_bytes": 2**19})]
+        fields = {"pid": int(row[1]), "name": row[2], "used_bytes": int(row[3]) * 2**20, "resolution_bytes": 2**19}
+        return [Fact("process", fields)]
     return []

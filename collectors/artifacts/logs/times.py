@@ -10,7 +10,9 @@ ASSUMED_YEAR = 2000
 _FULL = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?\s*(Z|[+-]\d\d:?\d\d)?",
 )
-_SHORT = re.compile(r"(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
+_SHORT = re.compile(r"(\d\d)[-/](\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
+
+_AMERICAN = re.compile(r"(\d\d)/(\d\d)/(\d{4})-(\d\d):(\d\d):(\d\d)")
 
 Stamp = tuple[int, str]
 """Microseconds, and ts_quality: exact or local."""
@@ -20,7 +22,12 @@ def parse_full(text: str) -> Stamp | None:
     """A stamp with a year: exact if it names its zone, else local (taken as UTC)."""
     match = _FULL.search(text)
     if match is None:
-        return None
+        american = _AMERICAN.search(text)
+        if american is None:
+            return None
+        month, day, year, *clock = (int(part) for part in american.groups())
+        moment = _moment([year, month, day, *clock], 0, UTC)
+        return None if moment is None else (moment, "local")
     zone = match[8]
     offset = UTC
     if zone and zone != "Z":

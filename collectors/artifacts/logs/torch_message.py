@@ -14,7 +14,10 @@ from oomctl.collectors.artifacts.logs.units import Size, size
 
 _N = r"([\d.,]+) ?(bytes|[KMGT]iB)"
 
-_SIGNS = ("ut of memory", "exceed allowed memory", "OutOfMemory", "ErrorMemoryAllocation", "OUT_OF_MEMORY", "ALLOC_FAILED", "NVML_SUCCESS")  # fmt: skip
+_SIGNS = (
+    "ut of memory", "exceed allowed memory", "OutOfMemory", "ErrorMemoryAllocation", "OUT_OF_MEMORY", "ALLOC_FAILED",
+    "NVML_SUCCESS",
+)  # fmt: skip
 
 
 def looks_like(text: str) -> bool:
@@ -40,7 +43,8 @@ _ALLOWED = Pattern(rf"{_N} allowed\b")
 _REQUESTED_ASYNC = Pattern(rf"Requested\s*: {_N}")
 
 _RAW = Pattern(
-    r"(?:CUDA|HIP)(?: driver)? [Ee]rror: out of memory|cudaErrorMemoryAllocation|hipErrorOutOfMemory"
+    r"(?:CUDA|HIP)(?: driver| runtime)? [Ee]rror(?: in [^\n]{0,400}?)?: out of memory"
+    r"|cudaErrorMemoryAllocation|hipErrorOutOfMemory"
     r"|CUDA_ERROR_OUT_OF_MEMORY"
 )
 _LIBRARY = Pattern(r"\b(CUBLAS|CUDNN|CUSOLVER|CUSPARSE|HIPBLAS|ROCBLAS|NCCL)_?\w*?_?(?:STATUS_)?ALLOC_FAILED", re.I)

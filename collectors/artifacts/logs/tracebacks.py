@@ -152,7 +152,7 @@ class Assembler:
 
     @classmethod
     def _is_code(cls, text: str, frame: Frame) -> bool:
-        """Whether the line after a frame's is its source; in a log that lost its indentation that may look like `name: type`."""
+        """Whether the line after a frame's is its source, which looks like `name: message` in a log without indentation."""
         if not cls._ends(text):
             return True
         name = text.partition(":")[0]

@@ -175,7 +175,8 @@ def _graph_pool(match: re.Match[str], _: Record) -> Iterator[Fact]:
 
 @rules.on(
     "on startup. Desired",
-    rf"Free memory on device (?:\S+ )?\(([\d.]+)/([\d.]+) GiB\) on startup\. Desired GPU memory utilization is \(([\d.]+), {_G}\)",
+    r"Free memory on device (?:\S+ )?\(([\d.]+)/([\d.]+) GiB\) on startup\. "
+    rf"Desired GPU memory utilization is \(([\d.]+), {_G}\)",
 )
 def _summary(match: re.Match[str], record: Record) -> Iterator[Fact]:
     free, total, budget = gib(match[1]), gib(match[2]), gib(match[4])

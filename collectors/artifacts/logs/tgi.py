@@ -1,0 +1,119 @@
+"""Text Generation Inference: the Rust router's and the launcher's lines, 0.9 to 3.x.
+
+Source of the formats: router/src/main.rs and server.rs, backends/v3, launcher/src/main.rs, server/text_generation_server.
+"""
+
+import re
+from collections.abc import Iterator
+
+from oomctl.collectors.artifacts.logs.arguments import arguments
+from oomctl.collectors.artifacts.logs.fact import Fact, Rules, integer, manifest, phase
+from oomctl.collectors.artifacts.logs.headers import HeaderPattern
+from oomctl.collectors.artifacts.logs.pattern import Pattern
+from oomctl.collectors.artifacts.logs.record import Record
+
+name = "tgi"
+rules = Rules()
+
+HEADERS = (
+    HeaderPattern(
+        engine=name,
+        pattern=re.compile(
+            r"(?P<ts>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z) +(?P<level>TRACE|DEBUG|INFO|WARN|ERROR) "
+            r"(?=\S.{0,4000}?text_generation|text_generation)"
+        ),
+        anchor=re.compile(r"text_generation"),
+        year=True,
+    ),
+)
+
+_BLOCKS = Pattern(r"Out of available cache blocks: asked (\d+), only (\d+) free blocks")
+_NOT_ENOUGH = Pattern(
+    r"Not enough memory to handle (\d+) prefill tokens|NotEnoughMemory|not enough memory to handle", re.IGNORECASE
+)
+
+
+@rules.on("text_generation_launcher: Args", r"Args \{(.*)")
+def _args(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    yield phase("spawned", "launcher")
+    yield manifest("engine", "name", name)
+    yield from arguments(match[1].replace(": ", "="))
+
+
+@rules.on("Waiting for shard to be ready")
+@rules.on("Starting shard", r"Starting shard \d*")
+def _loading(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    yield phase("loading", match[0])
+
+
+@rules.on("Shard ready in")
+def _ready_shard(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    yield phase("weights_loaded", match[0])
+
+
+@rules.on("Warming up model")
+def _warming(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    yield phase("profiling", match[0])
+
+
+@rules.on("max batch total tokens", r"Setting max batch total tokens to (\d+)")
+@rules.on("KV-cache blocks:", r"KV-cache blocks: (\d+), size: (\d+)")
+def _total(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    if match.re.groups == 2:
+        blocks, block = integer(match[1]), integer(match[2])
+        yield Fact(
+            "kv_pool",
+            {"tier": "device", "total_blocks": blocks, "block_size_tokens": block, "total_tokens": blocks * block},
+        )
+    else:
+        yield Fact("kv_pool", {"tier": "device", "total_tokens": integer(match[1])})
+    yield phase("kv_allocated")
+
+
+@rules.on(": Connected", r": Connected$")
+def _connected(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    yield phase("ready", "router connected")
+
+
+@rules.on(": Success", r": Success$")
+def _success(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    yield phase("serving", "a request succeeded")
+
+
+@rules.on("Method ", r"Method (Warmup|Prefill|Decode) encountered an error")
+def _method(match: re.Match[str], record: Record) -> Iterator[Fact]:
+    """The launcher says which call of the shard failed, before the traceback."""
+    if match[1] == "Warmup":
+        yield phase("profiling", match[0])
+    else:
+        yield Fact("step", {"mode": match[1].lower(), "dumped": True})
+
+
+@rules.on("Out of available cache blocks", r"Out of available cache blocks: asked (\d+), only (\d+) free blocks")
+def _blocks(match: re.Match[str], record: Record) -> Iterator[Fact]:
+    """A request was turned down; the server goes on."""
+    yield _no_blocks(record.text, fatal=False)
+
+
+@rules.on("Shard process was signaled to shutdown", r"shutdown with signal (\d+)")
+def _signaled(match: re.Match[str], record: Record) -> Iterator[Fact]:
+    yield Fact("lifecycle", {"phase": "killed", "signal": integer(match[1]), "detail": match[0]})
+
+
+@rules.on(" crashed", r"Shard \d+ crashed")
+def _crashed(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    yield Fact("fault", {"code": "engine_dead", "detail": match[0], "fatal": True})
+
+
+def exception(error_type: str, message: str, functions: frozenset[str]) -> Fact | None:
+    """The oom or refusal that an exception of TGI is."""
+    if _BLOCKS.search(message):
+        return _no_blocks(message, fatal=None)
+    if _NOT_ENOUGH.search(message):
+        return Fact("refusal", {"gate": "warm_up_fits", "resource": "device", "message": message[:2000]})
+    return None
+
+
+def _no_blocks(text: str, fatal: bool | None) -> Fact:
+    fields = {"resource": "kv_blocks", "api": "engine", "error_type": "cache_blocks", "requests": 1, "message": text[:1000]}
+    return Fact("oom", {**fields, "fatal": fatal} if fatal is not None else fields)

@@ -1,0 +1,183 @@
+"""Logs out of what they were packed in: gzip, zstd, xz, bzip2, tar of any of these, UTF-16.
+
+Everything is streamed: memory does not grow with the input. An archive that was cut off gives what it holds and says so;
+one that expands beyond reason is cut off there.
+"""
+
+import bz2
+import codecs
+import gzip
+import io
+import lzma
+import tarfile
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO, cast
+
+from oomctl.schemas.errors import OomctlError
+
+MAX_LAYERS = 4
+MAX_RATIO = 1000
+"""Expansion beyond which an archive is no log: the most repetitive real ones reach some hundreds."""
+FREE_BYTES = 256 * 2**20
+"""That much may always come out, whatever the ratio."""
+MAX_MEMBERS = 10_000
+PEEK = 512
+
+_UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+
+class Unpacked(io.RawIOBase):
+    """A stream out of a packed one, that ends where its source is damaged or explodes.
+
+    Attributes:
+        problem: Why it ended early, or None.
+    """
+
+    def __init__(self, inner: BinaryIO, source: "Counted") -> None:
+        super().__init__()
+        self._inner = inner
+        self._source = source
+        self._out = 0
+        self.problem: str | None = None
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """Read on; 0 at the end, at damage, and where the expansion is beyond reason."""
+        if self.problem is not None:
+            return 0
+        if self._out > FREE_BYTES and self._out > MAX_RATIO * max(self._source.taken, 1):
+            self.problem = f"expands more than {MAX_RATIO} times: cut off after {self._out // 2**20} MiB"
+            return 0
+        try:
+            data = self._inner.read(len(buffer))
+        except (EOFError, zlib.error, lzma.LZMAError, OSError, ValueError, tarfile.TarError) as error:
+            self.problem = f"damaged or cut off: {error}"
+            return 0
+        except Exception as error:  # zstandard's ZstdError derives from Exception alone
+            if type(error).__name__ != "ZstdError":
+                raise
+            self.problem = f"damaged or cut off: {error}"
+            return 0
+        buffer[: len(data)] = data
+        self._out += len(data)
+        return len(data)
+
+
+class Counted(io.RawIOBase):
+    """A source that counts what was taken from it."""
+
+    def __init__(self, inner: BinaryIO) -> None:
+        super().__init__()
+        self._inner = inner
+        self.taken = 0
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """Read on, counting."""
+        data = self._inner.read(len(buffer))
+        buffer[: len(data)] = data
+        self.taken += len(data)
+        return len(data)
+
+
+class Recoded(io.RawIOBase):
+    """UTF-16 as UTF-8; what is no valid UTF-16 becomes U+FFFD."""
+
+    def __init__(self, inner: BinaryIO, encoding: str) -> None:
+        super().__init__()
+        self._inner = inner
+        self._decoder = codecs.getincrementaldecoder(encoding)("replace")
+        self._ready = b""
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """Read on, decoding and encoding."""
+        while not self._ready:
+            data = self._inner.read(len(buffer))
+            text = self._decoder.decode(data, final=not data)
+            self._ready = text.removeprefix("\ufeff").encode("utf-8", "replace")
+            if not data:
+                break
+        taken = self._ready[: len(buffer)]
+        self._ready = self._ready[len(taken) :]
+        buffer[: len(taken)] = taken
+        return len(taken)
+
+
+def members(file: io.BufferedReader, name: str, layers: int = 0) -> Iterator[tuple[str, io.BufferedReader, list[Unpacked]]]:
+    """What a file holds: itself where it is not packed.
+
+    Args:
+        file: Its bytes.
+        name: What it is called.
+        layers: How deep it is packed already.
+
+    Returns:
+        (name, stream, unpackers) of each; the unpackers say, once the stream is read, whether it ended early. A member must
+        be read before the next one is asked for.
+
+    Raises:
+        OomctlError: If it is packed too deep.
+    """
+    if layers > MAX_LAYERS:
+        raise OomctlError(f"packed more than {MAX_LAYERS} times ({name})", "unpack it first")
+    head = file.peek(PEEK)
+    if len(head) > 262 and head[257:262] == b"ustar":
+        yield from _tar(file, name, layers)
+        return
+    for bom, encoding in _UTF16.items():
+        if head.startswith(bom):
+            yield name, io.BufferedReader(Recoded(file, encoding)), []
+            return
+    opened = _opened(file, head)
+    if opened is None:
+        yield name, file, []
+        return
+    for inner_name, stream, unpackers in members(io.BufferedReader(opened), name, layers + 1):
+        yield inner_name, stream, [opened, *unpackers]
+
+
+def _opened(file: io.BufferedReader, head: bytes) -> Unpacked | None:
+    source = Counted(file)
+    counted = cast(BinaryIO, io.BufferedReader(source))
+    if head.startswith(b"\x1f\x8b"):
+        return Unpacked(cast(BinaryIO, gzip.GzipFile(fileobj=counted)), source)
+    if head.startswith(b"BZh"):
+        return Unpacked(cast(BinaryIO, bz2.BZ2File(counted)), source)
+    if head.startswith(b"\xfd7zXZ"):
+        return Unpacked(cast(BinaryIO, lzma.LZMAFile(counted)), source)
+    if head.startswith(b"\x28\xb5\x2f\xfd"):
+        import zstandard
+
+        reader = zstandard.ZstdDecompressor(max_window_size=2**27).stream_reader(counted, read_across_frames=True)
+        return Unpacked(cast(BinaryIO, reader), source)
+    return None
+
+
+def _tar(file: io.BufferedReader, name: str, layers: int) -> Iterator[tuple[str, io.BufferedReader, list[Unpacked]]]:
+    """The regular files of a tar, in its order, never extracted to disk, whatever their names say."""
+    try:
+        with tarfile.open(fileobj=file, mode="r|") as archive:
+            for count, entry in enumerate(archive):
+                if count >= MAX_MEMBERS:
+                    raise OomctlError(f"more than {MAX_MEMBERS} members ({name})", "unpack it, and give the logs")
+                if not entry.isreg() or entry.size == 0:
+                    continue
+                inner = archive.extractfile(entry)
+                if inner is not None:
+                    guarded = Unpacked(cast(BinaryIO, inner), Counted(cast(BinaryIO, inner)))
+                    yield from members(io.BufferedReader(guarded), f"{name}:{entry.name}", layers + 1)
+    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError) as error:
+        raise OomctlError(
+            f"damaged or cut off: {error} ({name})", "what came before was read; copy the archive again"
+        ) from error
