@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from oomctl.collectors.artifacts.logs import system, torch_message
+from oomctl.collectors.artifacts.logs.echo import repeats
 from oomctl.collectors.artifacts.logs.fact import Fact
 from oomctl.collectors.artifacts.logs.pattern import Pattern
 from oomctl.collectors.artifacts.logs.record import Record
@@ -41,7 +42,11 @@ def of_line(record: Record) -> Fact | None:
         fact = _classify(text.partition(":")[0], lone[2] or text, frozenset())
         if fact is not None:
             return fact
-    if record.serious or text.startswith(("CUDA out of memory", "HIP out of memory", "CUDA error: out of memory")):
+    if (
+        record.serious
+        or "NCCL WARN" in text
+        or text.startswith(("CUDA out of memory", "HIP out of memory", "CUDA error: out of memory"))
+    ):
         return _classify("", text, frozenset())
     return None
 
@@ -73,6 +78,8 @@ def _classify(error_type: str, message: str, functions: frozenset[str]) -> Fact 
         if fact is not None:
             return fact
     full = f"{error_type}: {message}" if error_type else message
+    if repeats(full):
+        return None
     host = system.host_failure(error_type, message)
     if host is not None:
         return Fact("oom", {**host, "message": message[:2000]})

@@ -18,8 +18,11 @@ FAILURES: tuple[str, ...] = (
 
 HEADED = re.compile(rb"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[: ]|\[20\d\d-\d\d-\d\d|pid=\d+\)|\[[A-Z]{2,3}\d+\]")
 """A line that begins a log record, so that nothing before it can bear on it."""
-OPENING = re.compile(rb"[:=]\s*\[?\\*['\"]")
+OPENING = re.compile(rb"[:=]\s*\[?\\*['\"]|^\s*(?:prompt|content|user|human|question)\s*:", re.IGNORECASE)
 """A quotation may begin here."""
+_FAILURE = re.compile(rb"Traceback|[Oo]ut ?[Oo]f ?[Mm]emory|EngineCore (?:failed|encountered)")
+MAX_PASTED = 40
+"""Lines above a failure in which a prompt may have opened that holds it."""
 MAX_BACK = 400
 MAX_REMEMBERED_BYTES = 64 << 20
 """Of shapes; a log with more is not of the kind that this helps with, and starts over."""
@@ -53,8 +56,13 @@ class Interest:
 def context(lines: list[bytes], index: int, limit: int) -> range:
     """The lines that lead up to one, as it may stand inside a quotation.
 
-    From the nearest headed line at or after `limit`; where there is none, from the first that may open a quotation.
+    From the nearest headed line at or after `limit`; where there is none, from the first that may open a quotation. A line
+    that names a failure may have been pasted, header and all, into a prompt: then from the line that opens it.
     """
+    if _FAILURE.search(lines[index]) is not None:
+        for start in range(max(limit, index - MAX_PASTED), index):
+            if OPENING.search(lines[start]) is not None:
+                return range(start, index)
     start = opening = index
     while start > limit and index - start < MAX_BACK:
         if HEADED.search(lines[start]) is not None:

@@ -12,6 +12,8 @@ from oomctl.collectors.artifacts.logs.registry import HEADERS
 _RANK_SUFFIX = re.compile(r"(?:^|_)((?:(?:DP|PP|TP|EP|CP)\d+(?:_|$))+)|(rank=\d+)|^rank(\d+)$")
 _BREAKS = re.compile(r"[\r\n]+")
 """What stands between them a terminal would have shown one after the other."""
+_INVISIBLE = "\ufeff\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+"""A byte order mark, and marks of writing direction, which hide a line from a pattern but not from a reader."""
 MAX_LAYERS = 5
 """Envelopes around one line: a pod's JSON line in Docker's JSON line in a journal, and room for more."""
 _TRACEBACK = "Traceback (most recent call last):"
@@ -28,7 +30,7 @@ class Lines:
 
     def records(self, number: int, raw: str) -> Iterator[Record]:
         """The records of one raw line: one for most; several for progress bars and envelopes with line breaks."""
-        text = raw[:MAX_MATCHED]
+        text = raw[:MAX_MATCHED].lstrip(_INVISIBLE)
         if "\x1b" in text:
             text = ANSI.sub("", text)
         body, stamp, worker, node = self._unwrap(text)

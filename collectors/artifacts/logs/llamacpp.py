@@ -19,7 +19,8 @@ HEADERS = (
     HeaderPattern(
         engine=name,
         pattern=re.compile(
-            r"time=(?P<ts>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?) level=(?P<level>DEBUG|INFO|WARN|ERROR) "
+            r"time=(?P<ts>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?) "
+            r"level=(?P<level>DEBUG|INFO|WARN|ERROR) "
             r"source=(?P<logger>[\w./-]+:\d+) "
         ),
         anchor=re.compile(r"level=[A-Z]"),

@@ -18,7 +18,8 @@ HEADERS = (
     HeaderPattern(
         engine=name,
         pattern=re.compile(
-            r"(?:\d{4}-)?(?P<ts>\d\d[/-]\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) - lmdeploy - (?:\S+ - )?(?P<level>DEBUG|INFO|WARNING|ERROR)"
+            r"(?:\d{4}-)?(?P<ts>\d\d[/-]\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) - lmdeploy - "
+            r"(?:\S+ - )?(?P<level>DEBUG|INFO|WARNING|ERROR)"
             r"(?: - (?P<logger>[\w./]+:\d+))? - "
         ),
         anchor=re.compile(r"- lmdeploy -"),

@@ -12,7 +12,8 @@ from oomctl.collectors.artifacts.logs.record import Record
 MAX_FRAMES = 100
 
 _NUMBERED = Pattern(
-    r"^\s*(?:frame )?#?\d{1,3}:? +(?:0x[0-9a-f]{6,16} )?(?:in )?(?P<name>[A-Za-z_~][^\n]{2,1000}?)(?: \+ (?:0x[0-9a-f]+|\d+))?(?: \(0x[0-9a-f]+ in [^)]*\))?$"
+    r"^\s*(?:frame )?#?\d{1,3}:? +(?:0x[0-9a-f]{6,16} )?(?:in )?(?P<name>[A-Za-z_~][^\n]{2,1000}?)"
+    r"(?: \+ (?:0x[0-9a-f]+|\d+))?(?: \(0x[0-9a-f]+ in [^)]*\))?$"
 )
 _IN_FUNCTION = Pattern(r"^\s*current device: \d+, in function (?P<name>\w+) at (?P<file>\S+?):(?P<line>\d+)$")
 _CALL = Pattern(r"^\s*(?P<name>cuMem\w+|cudaMalloc\w*|hipMalloc\w*)\(")

@@ -3,12 +3,16 @@
 import re
 from collections.abc import Iterator
 
+from oomctl.collectors.artifacts.logs import torch_message
 from oomctl.collectors.artifacts.logs.fact import Fact, Rules, phase
 from oomctl.collectors.artifacts.logs.headers import HeaderPattern
+from oomctl.collectors.artifacts.logs.pattern import Pattern
 from oomctl.collectors.artifacts.logs.record import Record
 
 name = "pytorch"
 rules = Rules()
+
+_WORKSPACE = Pattern(r"Buffer overflow when allocating memory for \S+ with size (\d+).{0,80}?only (\d+) bytes available")
 
 HEADER = HeaderPattern(
     engine=name,
@@ -54,13 +58,15 @@ def _reloading(match: re.Match[str], _: Record) -> Iterator[Fact]:
 @rules.on("ut of memory", r"(?i)out of memory.{0,120}(?:falling back|fall back|retry|skipp)")
 def _survived(match: re.Match[str], record: Record) -> Iterator[Fact]:
     """An allocation failed, and whoever asked for it did without."""
-    yield Fact(
-        "oom",
-        {
-            "resource": "device", "api": "library", "error_type": "fallback", "message": record.text.strip()[:1000],
-            "fatal": False,
-        },
-    )  # fmt: skip
+    parsed = torch_message.parse(record.text)
+    fields = {
+        "resource": "device",
+        "api": "library",
+        "error_type": "fallback",
+        "message": record.text.strip()[:1000],
+        "fatal": False,
+    }
+    yield Fact("oom", fields | (parsed.fields if parsed is not None else {}))
 
 
 def exception(error_type: str, message: str, functions: frozenset[str]) -> Fact | None:
@@ -69,6 +75,11 @@ def exception(error_type: str, message: str, functions: frozenset[str]) -> Fact 
         return Fact("fault", {"code": "illegal_access", "detail": message[:1000], "fatal": True})
     if "Watchdog caught collective operation timeout" in message:
         return Fact("fault", {"code": "nccl_timeout", "detail": message[:1000], "fatal": True})
+    workspace = _WORKSPACE.search(message)
+    if workspace is not None:
+        asked, free = int(workspace[1][:18]), int(workspace[2][:18])
+        fields = {"resource": "device", "api": "flashinfer", "error_type": "workspace", "message": message[:2000]}
+        return Fact("oom", {**fields, "requested_bytes": asked, "free_bytes": free})
     if "out of resource: shared memory" in message:
         return Fact("fault", {"code": "kernel_resources", "detail": message[:1000], "fatal": None})
     return None

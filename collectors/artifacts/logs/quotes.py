@@ -11,55 +11,77 @@ _OPENING = re.compile(
     r"""(?i)\b(?:prompts?|user|content|text|messages?|inputs?|input_text|query|question|body|instruction)['"]?\s*[:=]\s*\[?(['"])"""
 )
 
+_BLOCK = re.compile(r"(?i)^\s*(?:prompt|content|user|human|question)\s*:\s*(?:[|>][-+]?\s*$|[^\s'\"])")
+"""A chat transcript, or a YAML block: no mark closes it, the next line that says who printed it does."""
+_CLOSED = {quote: re.compile(rf"{quote}\)?,\s+\w+\s*[=:]") for quote in "'\""}
+"""How a record goes on behind a prompt: `', params: SamplingParams(`."""
+_NEVER = "\0"
+MAX_HEADED = 40
+"""Lines with a header that a prompt may hold, where somebody pasted a log into it, before it counts as cut off."""
+
 _RECORD = re.compile(r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL): ")
 
 
 class Quotes:
     """Follows quotations that stay open at the end of a line.
 
-    Lines inside are held. If the quotation closes they were text. If a line comes first that says who printed it, the
-    prompt had been cut off, and the held lines are given back for a second look.
+    Lines inside are held. If the quotation closes they were text. If lines come that say who printed them and nothing
+    closes it, the prompt had been cut off, and the held lines are given back.
     """
 
     def __init__(self) -> None:
         self._quote: str | None = None
         self._held: list[Record] = []
+        self._after: list[Record] = []
 
     @property
     def open(self) -> bool:
         """Whether a quotation is open."""
         return self._quote is not None
 
-    def feed(self, record: Record) -> tuple[bool, list[Record]]:
+    def feed(self, record: Record) -> tuple[bool, list[Record], list[Record]]:
         """Take a line.
 
         Returns:
-            Whether the line is (at its beginning) inside a quotation, and held lines that turned out not to be.
+            Whether the line is (at its beginning) inside a quotation; the lines inside one that was cut off, which deserve
+            a second look; and the lines after it, held back in case it closed, which are to be read as usual.
         """
         if self._quote is None:
             self._open(record)
-            return False, []
+            return False, [], []
         begins = record.headed or record.process is not None or _RECORD.match(record.text) is not None
-        if begins or len(self._held) >= MAX_HELD:
-            released = self.release()
-            self._open(record)
-            return False, released
-        if closing_quote(record.text, 0, self._quote) is not None:
+        if self._closes(record, begins):
             self._held.clear()
+            self._after.clear()
             self._quote = None
-            return True, []
-        self._held.append(record)
-        return True, []
+            return True, [], []
+        if (begins and self._quote == _NEVER) or len(self._held) >= MAX_HELD or len(self._after) >= MAX_HEADED:
+            held, after = self.release()
+            self._open(record)
+            return False, held, after
+        (self._after if begins or self._after else self._held).append(record)
+        return True, [], []
 
-    def release(self) -> list[Record]:
-        """The held lines, at the end of the log or of a prompt that was cut off."""
-        held, self._held, self._quote = self._held, [], None
-        return held
+    def release(self) -> tuple[list[Record], list[Record]]:
+        """The held lines, and those after them, at the end of the log or of a prompt that was cut off."""
+        held, after, self._held, self._after, self._quote = self._held, self._after, [], [], None
+        return held, after
+
+    def _closes(self, record: Record, begins: bool) -> bool:
+        if self._quote is None or self._quote == _NEVER:
+            return False
+        if begins or self._after:
+            return _CLOSED[self._quote].search(record.text) is not None
+        return closing_quote(record.text, 0, self._quote) is not None
 
     def _open(self, record: Record) -> None:
-        if record.serious or ("'" not in record.text and '"' not in record.text):
+        text = record.text
+        if not record.headed and record.process is None and _BLOCK.match(text) is not None:
+            self._quote = _NEVER
             return
-        for match in _OPENING.finditer(record.text):
-            if closing_quote(record.text, match.end(), match[1]) is None:
+        if record.serious or ("'" not in text and '"' not in text):
+            return
+        for match in _OPENING.finditer(text):
+            if closing_quote(text, match.end(), match[1]) is None:
                 self._quote = match[1]
                 return

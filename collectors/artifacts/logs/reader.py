@@ -58,11 +58,16 @@ class LogReading:
     def _read(self) -> Iterator[Row]:
         for number, raw in self._source.lines_of_interest(self._attentive):
             for record in self._lines.records(number, raw):
-                inside, released = self._quotes.feed(record)
-                yield from self._second_look(released)
+                inside, held, after = self._quotes.feed(record)
+                yield from self._second_look(held)
+                for late in after:
+                    yield from self._take(late)
                 if not inside:
                     yield from self._take(record)
-        yield from self._second_look(self._quotes.release())
+        held, after = self._quotes.release()
+        yield from self._second_look(held)
+        for late in after:
+            yield from self._take(late)
         yield from self._let_go()
         yield from self._finish(self._assembler.finish())
         if self._source.cut:

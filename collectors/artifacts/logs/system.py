@@ -43,12 +43,15 @@ _GPU_TABLE = Pattern(r"^\|\s+\d+\s+\S+\s+\S+\s+(\d+)\s+[CGM+]+\s+(\S.*?)\s+(\d+)
 
 _HOST_ERRORS: tuple[tuple[Pattern, str], ...] = (
     (
-        Pattern(r"DefaultCPUAllocator: (?:can't|not enough) (?:allocate )?memory:? ?(?:you tried to allocate (\d+) bytes)?"),
+        Pattern(
+            r"DefaultCPUAllocator: (?:can't|not enough) (?:allocate )?memory:? ?(?:you tried to allocate (\d+) bytes)?"
+        ),
         "cpu_allocator",
     ),
     (Pattern(r"unable to mmap (\d+) bytes|mmap(?:ing)?(?: \S+)? failed|failed to mmap", re.I), "mmap"),
     (Pattern(r"\[Errno 12\]|Error code 12\b|errno[ =:]+12\b|\bENOMEM\b|Cannot allocate memory"), "errno"),
     (Pattern(r"std::bad_alloc"), "malloc"),
+    (Pattern(r"insufficient shared memory \(shm\)|unable to allocate shared memory\(shm\)"), "shm"),
     (Pattern(r"aligned_alloc failed for size (\d+)"), "malloc"),
     (
         Pattern(

@@ -12,7 +12,7 @@ from typing import Any
 from oomctl.collectors.artifacts.logs.pattern import Pattern
 from oomctl.collectors.artifacts.logs.units import Size, size
 
-_N = r"([\d.,]+) ?(bytes|[KMGT]iB)"
+_N = r"([\d.,]+) ?(bytes|[KMGT]i?B)"
 
 _SIGNS = (
     "ut of memory", "exceed allowed memory", "OutOfMemory", "ErrorMemoryAllocation", "OUT_OF_MEMORY", "ALLOC_FAILED",
@@ -26,7 +26,7 @@ def looks_like(text: str) -> bool:
 
 
 _BACKEND = Pattern(r"\b(CUDA|HIP|XPU|NPU|MUSA|MPS|MLU|HPU)\b(?: backend)?(?: [Ee]rror:)?[ :]+out of memory")
-_TRIED = Pattern(rf"[Tt]ried to allocate {_N}")
+_TRIED = Pattern(rf"(?:[Tt]ried|trying) to allocate {_N}")
 _DEVICE = Pattern(r"\b(?:GPU|NPU|XPU|MLU|device) (\d+)\b")
 _CAPACITY = Pattern(rf"total capaci?ty of {_N}|[(;] ?{_N} total capacity|Device limit\s*: {_N}|max allowed: {_N}")
 _FREE = Pattern(rf"of which {_N} is free|[;,] {_N} free\b|Free \(according to CUDA\)\s*: {_N}")
@@ -43,12 +43,12 @@ _ALLOWED = Pattern(rf"{_N} allowed\b")
 _REQUESTED_ASYNC = Pattern(rf"Requested\s*: {_N}")
 
 _RAW = Pattern(
-    r"(?:CUDA|HIP)(?: driver| runtime)? [Ee]rror(?: in [^\n]{0,400}?)?: out of memory"
+    r"(?:CUDA|HIP|Triton)(?: driver| runtime)? [Ee]rror(?: \[\w+\])?(?: in [^\n]{0,400}?)?: out of memory"
     r"|cudaErrorMemoryAllocation|hipErrorOutOfMemory"
     r"|CUDA_ERROR_OUT_OF_MEMORY"
 )
 _LIBRARY = Pattern(r"\b(CUBLAS|CUDNN|CUSOLVER|CUSPARSE|HIPBLAS|ROCBLAS|NCCL)_?\w*?_?(?:STATUS_)?ALLOC_FAILED", re.I)
-_NCCL = Pattern(r"\bNCCL\b.{0,200}?(?:Cuda failure \d* ?'?out of memory|out of memory)", re.S)
+_NCCL = Pattern(r"\bNCCL\b.{0,4000}?(?:Cuda failure \d* ?'?out of memory|out of memory)", re.S)
 _NVML_ASSERT = Pattern(r"NVML_SUCCESS == r INTERNAL ASSERT FAILED at .*CUDACachingAllocator")
 
 
@@ -159,7 +159,7 @@ def _size(match: re.Match[str] | None) -> Size | None:
     if match is None:
         return None
     groups = [group for group in match.groups() if group is not None]
-    return size(groups[0], groups[1]) if len(groups) >= 2 else None
+    return size(groups[0], groups[1], binary=True) if len(groups) >= 2 else None
 
 
 def _set(fields: dict[str, Any], name: str, value: Size | None) -> None:

@@ -20,7 +20,8 @@ HEADERS = (
     HeaderPattern(
         engine=name,
         pattern=re.compile(
-            r"\[(?P<ts>\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d)\] \[TRT-?LLM\] (?:\[RANK (?P<global>\d{1,5})\] )?\[(?P<level>[TVDIWEF])\] ?"
+            r"\[(?P<ts>\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d)\] \[TRT-?LLM\] "
+            r"(?:\[RANK (?P<global>\d{1,5})\] )?\[(?P<level>[TVDIWEF])\] ?"
         ),
         anchor=re.compile(r"\[TRT-?LLM\]"),
         year=True,

@@ -11,9 +11,7 @@ import typer
 from oomctl.cli import explain, import_, query, schema, triage
 from oomctl.cli.boundary import guard
 
-EPILOG = (
-    "Exit status: 0 ran; 1 only under --fail-on; 2 usage; 3 unreadable input; 4 environment; 70 internal; 130 interrupted."
-)
+EPILOG = "Exit status: 0 ran; 1 only under --fail-on; 2 usage; 3 unreadable input; 4 environment; 70 internal; 130 interrupted; 143 terminated."
 
 app = typer.Typer(
     name="oomctl",
@@ -59,13 +57,22 @@ def run(arguments: list[str]) -> int:
     debug, rest = _take_debug(arguments)
     command = typer.main.get_command(app)
 
+    def invoke(words: list[str]) -> int:
+        # Not command.main: that ends a broken pipe with status 1, and replaces sys.stdout.
+        try:
+            with command.make_context("oomctl", words) as context:
+                command.invoke(context)
+        except typer.Exit as end:
+            return end.exit_code
+        return 0
+
     def body() -> int:
         if rest:
-            return int(command.main(rest, prog_name="oomctl", standalone_mode=False) or 0)
+            return invoke(rest)
         from contextlib import redirect_stdout
 
         with redirect_stdout(sys.stderr):
-            command.main(["--help"], prog_name="oomctl", standalone_mode=False)
+            invoke(["--help"])
         return 2
 
     return guard(body, debug)

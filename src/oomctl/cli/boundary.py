@@ -3,12 +3,18 @@
 import errno
 import os
 import re
+import signal
 import sys
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from io import TextIOWrapper
+from types import FrameType
 
 from oomctl.cli.render.text import escape
 from oomctl.schemas.errors import ExitCode, OomctlError
+
+TERMINATED = 128 + signal.SIGTERM
 
 
 def guard(body: Callable[[], int], debug: bool) -> int:
@@ -22,31 +28,16 @@ def guard(body: Callable[[], int], debug: bool) -> int:
         The exit status.
     """
     _set_up_streams()
-    try:
-        status = body()
-        sys.stdout.flush()
-        return status
-    except BrokenPipeError:
-        # `oomctl ... | head`: the reader has what it wanted. Nothing more may reach the closed pipe, not even at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.OK
-    except KeyboardInterrupt:
-        return ExitCode.INTERRUPTED
-    except Exception as error:
-        if debug:
-            import traceback
-
-            traceback.print_exc()
-        known = _as_oomctl_error(error)
-        tell("error", known)
-        return known.exit_code
+    _end_on_sigterm()
+    status = _status(body, debug)
+    # What is still buffered goes out here, where its errors are told, and not when the interpreter shuts down.
+    flushed = _status(_flush, debug)
+    return flushed or status
 
 
 def tell(severity: str, error: OomctlError) -> None:
     """Print an error or a warning on stderr."""
-    sys.stderr.write(f"oomctl: {severity}: {escape(error.what)}\n")
-    if error.hint:
-        sys.stderr.write(f"hint: {escape(error.hint)}\n")
+    _say(f"oomctl: {severity}: {escape(error.what)}\n" + (f"hint: {escape(error.hint)}\n" if error.hint else ""))
 
 
 def warn(error: OomctlError) -> None:
@@ -56,7 +47,74 @@ def warn(error: OomctlError) -> None:
 
 def note(text: str) -> None:
     """Say on stderr what the data on stdout cannot."""
-    sys.stderr.write(f"oomctl: {escape(text)}\n")
+    _say(f"oomctl: {escape(text)}\n")
+
+
+def _say(text: str) -> None:
+    with suppress(BrokenPipeError):
+        sys.stderr.write(text)
+
+
+def _status(body: Callable[[], int], debug: bool) -> int:
+    try:
+        return body()
+    except BrokenPipeError:
+        # `oomctl ... | head`: the reader has what it wanted.
+        _discard()
+        return ExitCode.OK
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else ExitCode.INTERNAL
+    except Exception as error:
+        ended = _ended_by_signal(error)
+        if ended is not None:
+            return ended
+        if debug:
+            import traceback
+
+            traceback.print_exc()
+        known = _as_oomctl_error(error)
+        tell("error", known)
+        return known.exit_code
+
+
+def _flush() -> int:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _discard()
+        raise
+    return ExitCode.OK
+
+
+def _discard() -> None:
+    """Send what may still be written to stdout nowhere: at exit the interpreter flushes it once more."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
+
+
+def _end_on_sigterm() -> None:
+    """Let SIGTERM unwind the stack, so that temporary folders go; a caller's own handler, or that it is ignored, stays."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminate)
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one would cut the cleaning up short
+    raise SystemExit(TERMINATED)
+
+
+def _ended_by_signal(error: BaseException | None) -> int | None:
+    """The status, where a library such as DuckDB made an exception of its own out of a signal's."""
+    while error is not None:
+        if isinstance(error, SystemExit):
+            return TERMINATED
+        if isinstance(error, KeyboardInterrupt):
+            return ExitCode.INTERRUPTED
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def _as_oomctl_error(error: Exception) -> OomctlError:
@@ -93,6 +151,8 @@ def _set_up_streams() -> None:
     """Data that is piped on is UTF-8 whatever the locale; a terminal keeps its own encoding, and never a crash."""
     if sys.stdout is None:  # started with its stdout closed
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - lives as long as the process
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             if stream.isatty():
