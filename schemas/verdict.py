@@ -173,6 +173,8 @@ class Incident(msgspec.Struct, kw_only=True, rename={"oom_class": "class"}):
     allocator_at_oom: AllocatorState | None = None
     remedies: list[Remedy] = []
     cascade: Cascade | None = None
+    repeats: int = 0
+    """How many earlier starts failed the same way."""
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True):

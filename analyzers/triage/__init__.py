@@ -6,6 +6,7 @@ from oomctl import queries
 from oomctl.analyzers.triage import texts
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.groups import incidents
+from oomctl.analyzers.triage.repeats import fold
 from oomctl.analyzers.triage.verdict import incident
 from oomctl.schemas.verdict import Incident
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     import duckdb
 
 MAX_INCIDENTS = 200
-"""Beyond these a crash loop repeats itself; --last looks at its end."""
+"""The newest of them; what stood before is a crash loop that repeats itself."""
 
 
 def triage(connection: "duckdb.DuckDBPyConnection", last: bool = False) -> list[Incident]:
@@ -28,8 +29,8 @@ def triage(connection: "duckdb.DuckDBPyConnection", last: bool = False) -> list[
     if last:
         newest = {members[0]["worker"]: members[0]["incarnation"] for members in groups}
         groups = [members for members in groups if newest[members[0]["worker"]] == members[0]["incarnation"]]
-    found = [incident(Case(connection, members[0], members)) for members in groups[:MAX_INCIDENTS]]
-    ordered = sorted(found, key=lambda item: item.survived is True)
+    found = [(members[0]["stream"], incident(Case(connection, members[0], members))) for members in groups[-MAX_INCIDENTS:]]
+    ordered = sorted(fold(found), key=lambda item: item.survived is True)
     return texts.fill(connection, ordered)
 
 

@@ -1,5 +1,6 @@
 """Everything that is asked about one failure: its figures, its frames, what stood before and after it."""
 
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,9 @@ if TYPE_CHECKING:
 
 PRECEDENCE = ("recovery", "warm_up", "load_time", "serving")
 """Of phases that frames tell: a wake-up loads, a warm-up executes the model, so the innermost frame alone misleads."""
+
+LIBRARIES = ("cublas", "cudnn", "cusolver", "cusparse", "hipblas", "rocblas")
+"""Who reports an allocation of a handle or a workspace that is not made through the framework's allocator."""
 
 _STARTING = ("spawned", "loading", "weights_loaded", "profiling", "kv_allocated", "compiling", "capturing")
 _FIGURES = (
@@ -95,6 +99,32 @@ class Case:
                 seen.add(frame["seq"])
                 chosen.append(frame)
         return chosen
+
+    def called(self, function: re.Pattern[str]) -> list[EvidenceRow]:
+        """Frames whose function's whole name matches, innermost first."""
+        return [frame for frame in self.frames if function.fullmatch(frame["function"] or "")]
+
+    @cached_property
+    def has_pool(self) -> bool:
+        """Whether anything of the KV pool had been printed before."""
+        return bool(self.ask("kv_size")) or any(row["component"] == "kv_pool" for row in self.ask("components"))
+
+    @cached_property
+    def of_library(self) -> bool:
+        """Whether a library's own allocation failed: a handle or a workspace outside the framework's cache."""
+        return self.root["what"] == "oom" and self.root.get("api") in LIBRARIES
+
+    @cached_property
+    def capped(self) -> bool:
+        """Whether a limit that the process set on itself, and not the device, refused the allocation."""
+        figures = self.figures
+        limit, free, requested = figures["limit_bytes"], figures["free_bytes"], figures["requested_bytes"]
+        if limit is None or self.root["what"] != "oom" or self.root["resource"] != "device":
+            return False
+        if free is None or requested is None or free >= requested:
+            return True
+        framework = figures["framework_bytes"]
+        return framework is None or framework + requested > limit
 
     @cached_property
     def stage_rows(self) -> list[EvidenceRow]:

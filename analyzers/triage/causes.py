@@ -17,6 +17,8 @@ HIGH_UTILIZATION = 0.95
 
 def chain(case: Case, chosen: Assessment | None, others: Foreign) -> list[Cause]:
     """The causes of an incident, in the order in which to mend them."""
+    if case.root["what"] == "oom" and case.root["resource"] == "host":
+        return [_host(case)]  # what the classes say is about the device
     causes = list(chosen.causes) if chosen is not None else _unclassified(case, others)
     causes = [explain_logits(case, cause) for cause in causes]
     foreign = others_held.cause(case, others)
@@ -25,6 +27,10 @@ def chain(case: Case, chosen: Assessment | None, others: Foreign) -> list[Cause]
             causes.insert(0, foreign)
         else:
             causes.append(foreign)
+    if case.of_library:
+        causes.insert(0, _library(case))
+    if case.capped:
+        causes.insert(0, _cap(case))
     if case.root["what"] == "oom" and case.root["resource"] == "device":
         causes += _device(case)
     masked = [row for row in case.members if row.get("api") == "nvml_assert"]
@@ -35,22 +41,36 @@ def chain(case: Case, chosen: Assessment | None, others: Foreign) -> list[Cause]
 
 
 def _unclassified(case: Case, others: Foreign) -> list[Cause]:
-    """Causes that need no class: a gate says what it wanted, a kill who did it."""
+    """Causes that need no class: a gate says what it wanted."""
+    return _of_gate(case, others) if case.root["what"] == "refusal" and case.gate is not None else []
+
+
+def _host(case: Case) -> Cause:
+    """Who ended it, or what failed, in the host's memory."""
     root = case.root
-    if root["what"] == "refusal" and case.gate is not None:
-        return _of_gate(case, others)
-    if root["what"] == "oom" and root["resource"] == "host":
-        if root["name"] == "oom_kill":
-            held = case.figures["own_process_bytes"]
-            detail = (
-                f"the process held {size(held)} of host memory" if held else "the kernel or the container's limit ended it"
-            )
-            return [Cause(cause="host_limit", bytes=held, detail=detail, cites=cite([root]))]
-        asked = case.figures["requested_bytes"]
-        return [
-            Cause(cause="host_allocation", bytes=asked, detail="an allocation in host memory failed", cites=cite([root]))
-        ]
-    return []
+    if root["name"] == "oom_kill":
+        held = case.figures["own_process_bytes"]
+        detail = f"the process held {size(held)} of host memory" if held else "the kernel or the container's limit ended it"
+        return Cause(cause="host_limit", bytes=held, detail=detail, cites=cite([root]))
+    asked = case.figures["requested_bytes"]
+    return Cause(cause="host_allocation", bytes=asked, detail="an allocation in host memory failed", cites=cite([root]))
+
+
+def _cap(case: Case) -> Cause:
+    """The limit that the process has set on itself."""
+    limit, free = case.figures["limit_bytes"], case.figures["free_bytes"]
+    detail = (
+        f"set_per_process_memory_fraction, or a PyTorch memory fraction, allows this process {size(limit)}"
+        + (f" of {size(case.total_bytes)}" if case.total_bytes else "")
+        + (f"; {size(free)} were free on the device" if free is not None else "")
+    )
+    return Cause(cause="memory_fraction_cap", bytes=limit, detail=detail, cites=cite([case.root]))
+
+
+def _library(case: Case) -> Cause:
+    name = str(case.root["api"])
+    detail = f"{name} could not allocate its handle or workspace, which lies outside the framework's cache"
+    return Cause(cause="library_workspace", detail=detail, cites=cite([case.root]))
 
 
 def _of_gate(case: Case, others: Foreign) -> list[Cause]:

@@ -3,7 +3,7 @@
 from oomctl.analyzers.triage.assess import Assessment, frame_words
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import EvidenceRow, cite
-from oomctl.analyzers.triage.words import percent
+from oomctl.analyzers.triage.words import percent, times
 from oomctl.schemas.verdict import Cause
 
 FULL = 0.95
@@ -27,7 +27,7 @@ def assess(case: Case) -> Assessment:
         result.add(f"the blocks were asked for by running requests: {frame_words(frames)}", 0.6, frames[:2])
     if given_back:
         result.add(
-            f"{len(given_back)} times requests were sent back to the queue for want of KV blocks", 0.85, given_back[:3]
+            f"requests were sent back to the queue {times(len(given_back))} for want of KV blocks", 0.85, given_back[:3]
         )
     if pressure:
         _pressure(result, pressure)
@@ -56,7 +56,12 @@ def _pressure(result: Assessment, pressure: list[EvidenceRow]) -> None:
     )
     result.add(says, 0.6, pressure[:1])
     if len(pressure) > 1:
-        result.add(f"the same in {len(pressure) - 1} later reports", min(0.3 + 0.1 * len(pressure), 0.7), pressure[1:4])
+        later = len(pressure) - 1
+        result.add(
+            f"the same in {later} later report{'s' if later > 1 else ''}",
+            min(0.3 + 0.1 * len(pressure), 0.7),
+            pressure[1:4],
+        )
 
 
 def _cause(case: Case, given_back: list[EvidenceRow], pressure: list[EvidenceRow]) -> Cause:

@@ -69,8 +69,8 @@ def held_by_an_earlier_life(case: Case) -> list[EvidenceRow]:
 
 
 def cause(case: Case, others: Foreign) -> Cause | None:
-    """The foreign_process link of the cause chain, or None where nobody else matters."""
-    if others.bytes is None:
+    """The foreign_process link of the cause chain, or None where nobody else matters, as what was free would have done."""
+    if others.bytes is None or _covered(case):
         return None
     who = f" ({', '.join(others.names)})" if others.names else ""
     return Cause(
@@ -89,6 +89,12 @@ def dominates(case: Case, others: Foreign) -> bool:
     if case.root["what"] == "refusal":
         return True
     return own is not None and others.bytes > own
+
+
+def _covered(case: Case) -> bool:
+    """Whether the device had enough left for the request, so that not its other users but a limit refused it."""
+    free, requested = case.figures["free_bytes"], case.figures["requested_bytes"]
+    return case.figures["limit_bytes"] is not None and free is not None and requested is not None and free >= requested
 
 
 def _taken_at_start(case: Case) -> list[EvidenceRow]:

@@ -1,6 +1,7 @@
 """From failures to incidents: the first failure is the root, what follows without progress in between is its cascade."""
 
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from oomctl.analyzers.triage.evidence import EvidenceRow, ask
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
 
 MAX_MEMBERS = 256
 MIN_PRESSURE_REPORTS = 2
+APART = timedelta(minutes=10)
+"""Failures of different ranks farther apart are no cascade."""
 
 
 def incidents(connection: "duckdb.DuckDBPyConnection") -> list[list[EvidenceRow]]:
@@ -23,14 +26,35 @@ def incidents(connection: "duckdb.DuckDBPyConnection") -> list[list[EvidenceRow]
     soft = [row for row in failures if row["soft"]]
     groups: dict[tuple[object, ...], list[EvidenceRow]] = {}
     for row in hard:
-        key = (row["stream"], row["worker"], row["incarnation"], row["episode"])
-        groups.setdefault(key, []).append(row)
+        _join_hard(groups, row)
     for row in soft:
         _join_soft(groups, row)
     for row in ask(connection, "kv_pressure"):
         _join_pressure(groups, row)
     found = [_rooted(members) for members in groups.values() if not _chance(members)]
     return sorted(found, key=lambda members: (members[0]["stream"], members[0]["seq"]))
+
+
+def _join_hard(groups: dict[tuple[object, ...], list[EvidenceRow]], row: EvidenceRow) -> None:
+    """The newest incident of its episode that the failure may belong to, or one of its own."""
+    key = (row["stream"], row["worker"], row["incarnation"], row["episode"])
+    parts = 0
+    while (*key, parts) in groups:
+        parts += 1
+    for part in reversed(range(parts)):
+        if not _apart(groups[*key, part], row):
+            groups[*key, part].append(row)
+            return
+    groups[*key, parts] = [row]
+
+
+def _apart(members: list[EvidenceRow], row: EvidenceRow) -> bool:
+    """Whether a failure is of another rank and long after: a rank that waits for a dead one tells so as a fault."""
+    if row["what"] == "fault" or row["ts"] is None or row["rank_name"] is None:
+        return False
+    if any(member["rank_name"] in (row["rank_name"], None) or member["ts"] is None for member in members):
+        return False
+    return all(abs(row["ts"] - member["ts"]) > APART for member in members)
 
 
 def _chance(members: list[EvidenceRow]) -> bool:

@@ -1,5 +1,7 @@
 """Where the bytes were: the device at the instant of the failure, as a tree that adds up with an explicit remainder."""
 
+import msgspec
+
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import EvidenceRow, cite
 from oomctl.schemas.verdict import Citation, MemoryNode, Quality
@@ -34,7 +36,17 @@ def memory_at_oom(case: Case) -> MemoryNode | None:
     own = _own(case, source)
     others = _node("others", figures["others_bytes"], "derived", source, "total less own less free")
     free = _node("free", figures["free_bytes"], "measured", source)
-    return _sum("device", total, "measured", told, (own, others, free), "unexplained", keep_unknown=True)
+    node = _sum("device", total, "measured", told, (own, others, free), "unexplained", keep_unknown=True)
+    contradiction = _contradiction(total, figures["own_process_bytes"], figures["free_bytes"])
+    return msgspec.structs.replace(node, note=contradiction) if contradiction else node
+
+
+def _contradiction(total: int | None, own: int | None, free: int | None) -> str:
+    """What of the printed figures cannot be, in words."""
+    if total is None:
+        return ""
+    more = [name for name, amount in (("free", free), ("own_process", own)) if amount is not None and amount > total]
+    return f"the printed figures contradict each other: {' and '.join(more)} exceed the device's total" if more else ""
 
 
 def _own(case: Case, source: tuple[Citation, ...]) -> MemoryNode:

@@ -25,7 +25,7 @@ def assess(case: Case) -> Assessment:
             f"the allocation was made while loading: {frame_words(frames)}", max(f["weight"] for f in frames), frames[:3]
         )
         parts = {frame["part"] for frame in frames}
-        part = next(part for part in ("staging", "reservation", "load", "create", "move") if part in parts)
+        part = next((part for part in _CAUSES if part in parts), "load")
         name, detail = _CAUSES[part]
         shown = case.frames_of("load_time", part)[:1]
         result.causes.append(Cause(cause=name, bytes=case.figures["requested_bytes"], detail=detail, cites=cite(shown)))

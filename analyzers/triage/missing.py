@@ -4,6 +4,8 @@ from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.foreign import Foreign
 from oomctl.schemas.verdict import Missing
 
+SILENT = ("watchdog", "nccl_timeout")
+"""Faults in which another rank may have fallen silent."""
 KERNEL_LOG = "dmesg -T | grep -iE 'oom-kill|out of memory|killed process'"
 GPU_PROCESSES = "nvidia-smi --query-compute-apps=pid,used_memory,name --format=csv"
 SNAPSHOT = "torch.cuda.memory._record_memory_history(); ...; torch.cuda.memory._dump_snapshot('snapshot.pickle')"
@@ -40,7 +42,7 @@ def missing(case: Case, undecided: bool, others: Foreign) -> list[Missing]:
         found.append(Missing(what="who held the device before the start", collector="nvml", command=GPU_PROCESSES))
     if root["what"] == "pressure":
         found.append(Missing(what="preemptions, which this engine counts but does not log", collector="prometheus"))
-    if root["what"] == "fault":
+    if root["what"] == "fault" and root["name"] in SILENT:
         found.append(
             Missing(
                 what="the log of the rank that fell silent, and its host's memory", collector="host", command=KERNEL_LOG

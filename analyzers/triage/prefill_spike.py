@@ -1,6 +1,8 @@
 """OOM003 prefill_spike: long prompts ask for activations, logits, workspace and new KV at once."""
 
-from oomctl.analyzers.triage.assess import Assessment, frame_words
+from statistics import median
+
+from oomctl.analyzers.triage.assess import MULTIMODAL, Assessment, frame_words
 from oomctl.analyzers.triage.batch import cached_enough, done_before, failing_batch
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import EvidenceRow, cite
@@ -9,6 +11,10 @@ from oomctl.schemas.verdict import Cause
 
 LARGE_PREFILL_TOKENS = 512
 """Scheduled prompt tokens from which a batch is a prefill that counts: below, it is as small as a decode batch."""
+MIN_REPORTS = 3
+"""With prompt throughput, from which a rise can be told from the ordinary."""
+RISE = 1.5
+"""Of the latest such report over the median of those before."""
 
 
 def assess(case: Case) -> Assessment:
@@ -22,6 +28,8 @@ def assess(case: Case) -> Assessment:
             _cause(case, "oversized_request", "prompts were admitted that the pool cannot hold", [case.root])
         )
         return result
+    if case.of_library:
+        return result  # a handle or workspace is not in proportion to the prompt
     serving = case.stage == "serving" or case.frame_phase == "serving"
     if (
         not serving
@@ -55,7 +63,11 @@ def assess(case: Case) -> Assessment:
         result.object("a batch of that size had run before, and enough was cached: it is not the size alone", 0.6, done[:1])
     if result.evidence:
         logits = case.frames_of("serving", "logits")
-        if logits:
+        encoder = case.called(MULTIMODAL)
+        if encoder:
+            detail = "images, video or sound are encoded outside the text model's batch"
+            result.causes.append(_cause(case, "multimodal_encoder", detail, encoder[:1]))
+        elif logits:
             result.causes.append(_cause(case, "logits", "logits or scores over many positions at once", logits[:1]))
         else:
             result.causes.append(_chunk(case, batch))
@@ -64,14 +76,15 @@ def assess(case: Case) -> Assessment:
 
 def _prompt_load(case: Case, result: Assessment, usage: list[EvidenceRow]) -> None:
     """Prompt throughput just before: vLLM prints no batches, but it prints how many prompt tokens it computes."""
-    reports = [row for row in usage[:6] if row["prompt_tokens_per_s"] is not None]
-    if not reports or any(row["mode"] is not None for row in usage[:6]):
+    reports = [row for row in usage[:6] if row["prompt_tokens_per_s"]]
+    if len(reports) < MIN_REPORTS or reports[0] is not usage[0] or any(row["mode"] is not None for row in usage[:6]):
         return
+    latest, before = reports[0]["prompt_tokens_per_s"], median(row["prompt_tokens_per_s"] for row in reports[1:])
     busiest = max(row["prompt_tokens_per_s"] for row in usage if row["prompt_tokens_per_s"] is not None)
-    latest = reports[0]["prompt_tokens_per_s"]
     generation = reports[0]["generation_tokens_per_s"] or 0
-    if latest >= 0.75 * busiest and latest > 4 * generation and latest > 0:
-        result.add(f"prompts were being computed at {latest:.0f} tokens/s, the most so far", 0.5, reports[:1])
+    if latest >= RISE * before and latest >= 0.75 * busiest and latest > 4 * generation:
+        says = f"prompts were being computed at {latest:.0f} tokens/s, up from {before:.0f} in the reports before"
+        result.add(says, 0.5, [reports[0], reports[-1]])
 
 
 def _chunk(case: Case, batch: EvidenceRow | None) -> Cause:

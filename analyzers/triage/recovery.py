@@ -23,18 +23,19 @@ def assess(case: Case) -> Assessment:
         result.add(
             f"the allocation was made while recovering: {frame_words(frames)}", max(f["weight"] for f in frames), frames[:3]
         )
-        name, detail = _CAUSES[frames[0]["part"]]
+        name, detail = _CAUSES.get(frames[0]["part"], ("recovery_overlap", "old and new resources exist together"))
         result.causes.append(
             Cause(cause=name, bytes=case.figures["requested_bytes"], detail=detail, cites=cite(frames[:1]))
         )
     cumem = [row for row in case.members if "cumem" in (row.get("message") or "")]
-    slept = [row for row in case.ask("phases") if row["phase"] in ("sleeping", "waking", "reloading")]
+    slept = [row for row in _phases(case) if row["phase"] in ("sleeping", "waking", "reloading")]
     if cumem and slept:
         result.add("the sleep-mode allocator failed, and the worker had been put to sleep", 0.6, [cumem[0], slept[0]])
     if (
         slept
         and case.root["what"] == "oom"
-        and not any(row["phase"] in ("ready", "serving") for row in _since(case, slept[0]))
+        and not (frames and frames[0]["part"] == "adapter")
+        and not _served_since(case, slept[0])
     ):
         result.add("the worker was waking up or changing its model, and had not served since", 0.55, slept[:1])
         late = [row for row in case.ask("outcome") if row["what"] == "reloading"]
@@ -45,8 +46,17 @@ def assess(case: Case) -> Assessment:
     return result
 
 
-def _since(case: Case, row: EvidenceRow) -> list[EvidenceRow]:
-    return [later for later in case.ask("phases") if later["seq"] > row["seq"]]
+def _phases(case: Case) -> list[EvidenceRow]:
+    """Phases before the failure, the last first."""
+    return [row for row in case.ask("phases") if row["seq"] < case.root["seq"]]
+
+
+def _served_since(case: Case, row: EvidenceRow) -> bool:
+    """Whether the worker was ready again, or worked, between a row and the failure."""
+    ready = [later for later in _phases(case) if later["phase"] in ("ready", "serving")]
+    reports = [later for later in case.ask("kv_usage") if later["running_requests"] or later["generation_tokens_per_s"]]
+    batches = [later for later in case.ask("batch") if not later["dumped"]]
+    return any(row["seq"] < later["seq"] < case.root["seq"] for later in (*ready, *reports, *batches))
 
 
 def _overlap(case: Case, result: Assessment, others: Foreign) -> None:

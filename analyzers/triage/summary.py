@@ -1,7 +1,7 @@
 """The verdict in one sentence."""
 
 from oomctl.analyzers.triage.case import Case
-from oomctl.analyzers.triage.words import size
+from oomctl.analyzers.triage.words import printed, size
 from oomctl.schemas.verdict import Incident
 
 _WHILE = {
@@ -47,6 +47,7 @@ def _gate(case: Case, incident: Incident) -> str:
             f"{gate['available_tokens']} are available."
         )
     if gate.get("needed_bytes") is not None and gate.get("available_bytes") is not None:
-        needed, there = size(gate["needed_bytes"]), size(gate["available_bytes"])
+        resolution = gate.get("resolution_bytes")
+        needed, there = printed(gate["needed_bytes"], resolution), printed(gate["available_bytes"], resolution)
         return f"The engine refused to start: it wants {needed}, {there} are available."
     return "The engine refused to start for want of memory; no allocation had failed."

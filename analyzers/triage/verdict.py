@@ -123,6 +123,8 @@ def _basis(case: Case, verdict: Verdict | None) -> list[Evidence]:
         return [statement(says, verdict or "undetermined", 0.7, [root])]
     if root["what"] == "oom" and root["name"] == "oom_kill":
         return [statement("the kernel or the container runtime killed the process for its memory", "host", 0.92, [root])]
+    if root["what"] == "oom" and root["name"] in ("retraction", "preemption"):
+        return [statement("running requests were sent back for want of KV blocks", root["resource"], 0.9, [root])]
     if root["what"] == "oom":
         where = {"device": "device memory", "host": "host memory", "kv_blocks": "KV blocks"}.get(root["resource"], "memory")
         return [statement(f"an allocation of {where} failed", root["resource"], 0.9, [root])]

@@ -34,8 +34,8 @@ def assess(case: Case) -> Assessment:
     frames = case.frames_of("warm_up")
     if frames and case.frame_phase == "warm_up":
         parts = {frame["part"] for frame in frames}
-        part = next(part for part in CAUSES if part in parts)
-        shown = case.frames_of("warm_up", part) + case.frames_of("warm_up")
+        part = next((part for part in CAUSES if part in parts), None)
+        shown = (case.frames_of("warm_up", part) if part else []) + case.frames_of("warm_up")
         result.add(
             f"the allocation was made while warming up: {frame_words(shown)}", max(f["weight"] for f in frames), shown[:3]
         )

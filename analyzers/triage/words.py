@@ -19,6 +19,18 @@ def size(amount: int | None) -> str:
     return f"{sign}{value / GIB:.2f} GiB"
 
 
+def printed(amount: int | None, resolution: int | None) -> str:
+    """Bytes as read from a print, which shows nothing of an amount below its resolution."""
+    if amount is not None and resolution and abs(amount) < resolution:
+        return f"less than {size(resolution)} (below what was printed)"
+    return size(amount)
+
+
+def times(count: int) -> str:
+    """How often, in words."""
+    return "once" if count == 1 else f"{count} times"
+
+
 def percent(share: float) -> str:
     """A share of 1 as a percentage."""
     return f"{share * 100:.1f}%"

@@ -3,72 +3,14 @@
 from collections.abc import Iterator
 
 from oomctl.analyzers.triage.case import Case
-from oomctl.analyzers.triage.missing import GPU_PROCESSES, KERNEL_LOG
 from oomctl.analyzers.triage.words import size
 from oomctl.schemas.verdict import Incident, Remedy
-
-
-def now(case: Case, incident: Incident) -> Iterator[Remedy]:
-    """What to do before anything is changed."""
-    first = incident.causes[0].cause if incident.causes else None
-    amount = incident.causes[0].bytes if incident.causes else None
-    short = incident.short_bytes
-    if first == "earlier_incarnation":
-        yield Remedy(
-            when="now",
-            action="End the earlier process that still holds the device, then start again.",
-            setting=f"{GPU_PROCESSES}; kill PID",
-            frees_bytes=amount,
-            short_bytes=short,
-            arithmetic=f"it holds {size(amount)}",
-        )
-    elif first == "foreign_process":
-        yield Remedy(
-            when="now",
-            action="Find who else is on the device; stop it, or start on another device.",
-            setting=GPU_PROCESSES,
-            frees_bytes=amount,
-            short_bytes=short,
-            arithmetic=f"others hold {size(amount)}",
-        )
-    elif incident.resource == "host" and incident.verdict is None:
-        yield Remedy(when="now", action="Ask the kernel whether it was the OOM killer.", setting=KERNEL_LOG)
-    elif incident.resource == "kv_blocks" and incident.verdict == "oom":
-        action = "Send less load to this worker until its KV use falls; running requests are computed again meanwhile."
-        if incident.survived is False:
-            action = "Restart with fewer concurrent requests; the pool was full when it died."
-        yield Remedy(when="now", action=action)
-    elif incident.oom_class in ("warm_up", "load_time") and incident.survived is not True:
-        yield Remedy(
-            when="now", action="Start it with the first setting below: as it is, it fails the same way at every start."
-        )
-    elif incident.oom_class == "prefill_spike":
-        yield Remedy(when="now", action="Restart, and hold back requests with prompts as long as the one in the batch.")
-    elif incident.verdict == "oom" and incident.oom_class is None and incident.resource == "device":
-        yield Remedy(
-            when="now",
-            action="The log does not decide the class: restart with allocator history on, and keep the snapshot.",
-            setting="torch.cuda.memory._record_memory_history(max_entries=100000)",
-        )
-    elif incident.verdict == "not_oom":
-        yield Remedy(
-            when="now",
-            action="Do not change memory settings; rerun with CUDA_LAUNCH_BLOCKING=1 to get the true stack.",
-            setting="CUDA_LAUNCH_BLOCKING=1",
-        )
 
 
 def change(case: Case, incident: Incident) -> Iterator[Remedy]:
     """What to change whatever the engine."""
     if incident.resource == "host" and incident.verdict == "oom":
-        held = case.figures["own_process_bytes"]
-        yield Remedy(
-            when="change",
-            action="Raise the container's memory limit above what the process needs to load, or load with fewer copies.",
-            setting="resources.limits.memory",
-            short_bytes=None,
-            arithmetic=f"it held {size(held)} when it was killed" if held else "",
-        )
+        yield _host(case, incident)
     allocator = incident.allocator_at_oom
     if incident.oom_class == "fragmentation" and allocator is not None:
         yield Remedy(
@@ -89,6 +31,43 @@ def change(case: Case, incident: Incident) -> Iterator[Remedy]:
             short_bytes=incident.short_bytes,
             arithmetic=f"others hold {size(cause.bytes)}",
         )
+
+
+def _host(case: Case, incident: Incident) -> Remedy:
+    held = case.figures["own_process_bytes"]
+    if incident.oom_class == "load_time" or incident.phase in ("loading", "load_time", "spawned"):
+        action = "Raise the container's memory limit above what the process needs to load, or load with fewer copies."
+    elif incident.phase in ("serving", "ready"):
+        action = "Raise the container's memory limit above what the process needs while it serves, or find what grew."
+    else:
+        action = "Raise the container's memory limit above what the process needs."
+    return Remedy(
+        when="change",
+        action=action,
+        setting="resources.limits.memory",
+        short_bytes=None,
+        arithmetic=f"it held {size(held)} when it was killed" if held else "",
+    )
+
+
+def cap(case: Case, incident: Incident) -> Iterator[Remedy]:
+    """The limit that the process set on itself: nothing else helps as much."""
+    limit, total = case.figures["limit_bytes"], case.figures["total_bytes"]
+    if not case.capped or limit is None:
+        return
+    setting = "torch.cuda.set_per_process_memory_fraction(1.0)"
+    if incident.engine == "tgi":
+        setting = "--cuda-memory-fraction higher"
+    yield Remedy(
+        when="change",
+        action="Raise or remove the cap on this process: set_per_process_memory_fraction, or the memory fraction in its "
+        "PyTorch settings.",
+        setting=setting,
+        frees_bytes=None if total is None or total <= limit else total - limit,
+        short_bytes=incident.short_bytes,
+        arithmetic=f"{size(limit)} are allowed" + (f" of {size(total)}" if total else ""),
+        quality="estimated",
+    )
 
 
 def fewer_requests(case: Case, incident: Incident, flag: str, configured: float | None) -> Remedy:

@@ -1,24 +1,35 @@
 """Remedies for SGLang. Flags as `sglang serve` spells them in 0.3 to 0.5."""
 
-import math
 from collections.abc import Iterator
 
+from oomctl.analyzers.triage.assess import MULTIMODAL
 from oomctl.analyzers.triage.case import Case
+from oomctl.analyzers.triage.remedies import budget
 from oomctl.analyzers.triage.remedies.general import fewer_requests
 from oomctl.analyzers.triage.words import size
 from oomctl.schemas.verdict import Incident, Remedy
 
-STEP = 0.01
-
 
 def change(case: Case, incident: Incident) -> Iterator[Remedy]:
-    """What to change, by class."""
-    if incident.oom_class == "warm_up":
+    """What to change, by class and by the first cause."""
+    if any(cause.cause == "library_workspace" for cause in incident.causes):
+        yield from _static(case, incident, "Leave more of the device outside the static part, for handles and workspaces.")
+    elif incident.oom_class == "warm_up":
         yield from _static(case, incident, "Weights and KV pool took what the capture needed: give them a smaller share.")
         yield _lower(case, incident, "cuda_graph_max_bs", "Capture graphs for smaller batches.")
     elif incident.oom_class == "prefill_spike":
-        yield _lower(case, incident, "chunked_prefill_size", "Compute prompts in smaller chunks.")
-        yield from _static(case, incident, "Leave more of the device to activations.")
+        if case.called(MULTIMODAL):
+            yield Remedy(
+                when="change",
+                action="Allow fewer images or videos in a request, and scale them down in the clients.",
+                setting='--limit-mm-data-per-request \'{"image": 1, "video": 0}\'',
+                short_bytes=incident.short_bytes,
+                quality="estimated",
+            )
+        else:
+            yield _lower(case, incident, "chunked_prefill_size", "Compute prompts in smaller chunks.")
+        if incident.resource != "kv_blocks":  # a smaller pool would make that worse
+            yield from _static(case, incident, "Leave more of the device to activations.")
     elif incident.oom_class == "decode_growth":
         yield fewer_requests(case, incident, "--max-running-requests", case.number("max_running_requests"))
         yield Remedy(
@@ -51,28 +62,8 @@ def change(case: Case, incident: Incident) -> Iterator[Remedy]:
 
 
 def _static(case: Case, incident: Incident, action: str) -> Iterator[Remedy]:
-    """Lower mem_fraction_static by as many hundredths as free what was short."""
-    current, total, short = case.number("mem_fraction_static"), case.total_bytes, incident.short_bytes
-    if total is None:
-        yield Remedy(
-            when="change", action=action, setting="--mem-fraction-static lower", short_bytes=short, quality="estimated"
-        )
-        return
-    step_bytes = round(total * STEP)
-    steps = max(1, math.ceil((short or 0) * 1.2 / step_bytes)) if short is not None and short > 0 else 2
-    frees = steps * step_bytes
-    target = None if current is None else current - steps * STEP
-    setting = (
-        f"--mem-fraction-static lower by {steps * STEP:.2f}" if target is None else f"--mem-fraction-static {target:.2f}"
-    )
-    yield Remedy(
-        when="change",
-        action=action,
-        setting=setting,
-        frees_bytes=frees,
-        short_bytes=short,
-        arithmetic=f"{steps * STEP:.2f} x {size(total)} = {size(frees)} against {size(short)} short",
-    )
+    """Lower mem_fraction_static by as many hundredths as free what was short; it holds weights and KV pool only."""
+    yield from budget.lower(case, incident, "mem_fraction_static", action, ("weights",))
 
 
 def _lower(case: Case, incident: Incident, argument: str, action: str) -> Remedy:

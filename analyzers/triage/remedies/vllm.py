@@ -1,72 +1,105 @@
 """Remedies for vLLM. Flags as `vllm serve` spells them in 0.6 to 0.33."""
 
-import math
 from collections.abc import Iterator
 
+from oomctl.analyzers.triage.assess import MULTIMODAL, PROMPT_LOGPROBS
 from oomctl.analyzers.triage.case import Case
+from oomctl.analyzers.triage.remedies import budget, vllm_gates
 from oomctl.analyzers.triage.remedies.general import fewer_requests
 from oomctl.analyzers.triage.words import size
 from oomctl.schemas.verdict import Incident, Remedy
 
-STEP = 0.01
+BUDGETED = ("weights", "activation", "non_torch")
+_OUTSIDE = "Leave more of the device outside the budget, for handles and workspaces of the libraries."
 
 
 def change(case: Case, incident: Incident) -> Iterator[Remedy]:
     """What to change, by class and by the first cause."""
     causes = {cause.cause for cause in incident.causes}
     if incident.verdict == "capacity_gate":
-        yield from _gate(case, incident)
+        yield from vllm_gates.change(case, incident)
+    elif "library_workspace" in causes:
+        yield from _utilization(case, incident, _OUTSIDE)
     elif incident.oom_class == "warm_up":
-        yield from _utilization(case, incident, "The KV pool took what the warm-up needed: give it a smaller share.")
-        if "sampler_warm_up" in causes:
-            yield from _halve(case, incident, "max_num_seqs", "Warm the sampler up for fewer sequences.")
-        elif "graph_capture" in causes:
-            yield Remedy(
-                when="change",
-                action="Capture fewer and smaller graphs, or none.",
-                setting="--max-num-seqs lower, or --enforce-eager",
-                short_bytes=incident.short_bytes,
-                quality="estimated",
-            )
+        yield from _warm_up(case, incident, causes)
     elif incident.oom_class == "load_time":
         yield from _load(case, incident, causes)
     elif incident.oom_class == "prefill_spike":
-        yield from _halve(case, incident, "max_num_batched_tokens", "Compute prompts in smaller chunks.")
-        yield from _utilization(case, incident, "Leave more of the device to activations.")
+        yield from _prefill(case, incident)
     elif incident.oom_class == "decode_growth":
         yield from _decode(case, incident)
     elif incident.oom_class == "recovery":
         yield from _recovery(case, incident, causes)
 
 
+def _warm_up(case: Case, incident: Incident, causes: set[str]) -> Iterator[Remedy]:
+    if _profiling(case):
+        yield from _profile(case, incident, causes)
+        return
+    yield from _utilization(case, incident, "The KV pool took what the warm-up needed: give it a smaller share.")
+    if "sampler_warm_up" in causes:
+        yield from _halve(case, incident, "max_num_seqs", "Warm the sampler up for fewer sequences.")
+    elif "graph_capture" in causes:
+        yield Remedy(
+            when="change",
+            action="Capture fewer and smaller graphs, or none.",
+            setting="--max-num-seqs lower, or --enforce-eager",
+            short_bytes=incident.short_bytes,
+            quality="estimated",
+        )
+
+
+def _profiling(case: Case) -> bool:
+    """Whether it was the profiling run, before there was a KV pool: the budget's size has no effect yet."""
+    if not case.frames_of("warm_up", "profile") or case.frames_of("warm_up", "capture", "kv_pool"):
+        return False
+    return not any(row["phase"] == "kv_allocated" for row in case.ask("phases")) and not case.has_pool
+
+
+def _profile(case: Case, incident: Incident, causes: set[str]) -> Iterator[Remedy]:
+    if case.called(MULTIMODAL):
+        yield from _multimodal(incident, "Profile with fewer images: the run encodes as many as a prompt may hold.")
+    tokens = list(_halve(case, incident, "max_num_batched_tokens", "Profile a smaller batch; no KV pool exists yet."))
+    sequences = list(_halve(case, incident, "max_num_seqs", "Profile fewer sequences: their logits are sampled too."))
+    yield from sequences + tokens if "sampler_warm_up" in causes else tokens + sequences
+    tensor = case.number("tensor_parallel_size", "tp_size") or 1
+    yield Remedy(
+        when="change",
+        action="Or spread the weights over more devices; --gpu-memory-utilization has no effect before the KV pool exists.",
+        setting=f"--tensor-parallel-size {int(tensor) * 2}",
+        short_bytes=incident.short_bytes,
+        quality="estimated",
+    )
+
+
+def _prefill(case: Case, incident: Incident) -> Iterator[Remedy]:
+    if case.called(MULTIMODAL):
+        yield from _multimodal(incident, "Allow fewer images or videos in a prompt.")
+    elif case.called(PROMPT_LOGPROBS):
+        yield Remedy(
+            when="change",
+            action="Refuse prompt_logprobs, or switch it off in the clients: it computes logits at every prompt position.",
+            setting="--max-logprobs 0",
+            short_bytes=incident.short_bytes,
+            quality="estimated",
+        )
+        yield from _halve(case, incident, "max_num_batched_tokens", "Compute prompts in smaller chunks.")
+    else:
+        yield from _halve(case, incident, "max_num_batched_tokens", "Compute prompts in smaller chunks.")
+    yield from _utilization(case, incident, "Leave more of the device to activations.")
+
+
+def _multimodal(incident: Incident, action: str) -> Iterator[Remedy]:
+    for setting, what in (
+        ('--limit-mm-per-prompt \'{"image": 1, "video": 0}\'', action),
+        ("--mm-processor-kwargs '{\"max_pixels\": 1003520}'", "Scale images down before they are encoded."),
+    ):
+        yield Remedy(when="change", action=what, setting=setting, short_bytes=incident.short_bytes, quality="estimated")
+
+
 def _utilization(case: Case, incident: Incident, action: str) -> Iterator[Remedy]:
     """Lower gpu_memory_utilization by as many hundredths as free what was short."""
-    current, total, short = case.number("gpu_memory_utilization"), case.total_bytes, incident.short_bytes
-    if total is None:
-        return
-    step_bytes = round(total * STEP)
-    steps = max(1, math.ceil((short or 0) * 1.2 / step_bytes)) if short is not None and short > 0 else 2
-    frees = steps * step_bytes
-    if current is None:
-        yield Remedy(
-            when="change",
-            action=action,
-            setting=f"--gpu-memory-utilization lower by {steps * STEP:.2f}",
-            frees_bytes=frees,
-            short_bytes=short,
-            arithmetic=f"{steps * STEP:.2f} x {size(total)} = {size(frees)} against {size(short)} short",
-        )
-        return
-    target = current - steps * STEP
-    if target > 0:
-        yield Remedy(
-            when="change",
-            action=action,
-            setting=f"--gpu-memory-utilization {target:.2f}",
-            frees_bytes=frees,
-            short_bytes=short,
-            arithmetic=f"({current:.2f} - {target:.2f}) x {size(total)} = {size(frees)} against {size(short)} short",
-        )
+    yield from budget.lower(case, incident, "gpu_memory_utilization", action, BUDGETED)
 
 
 def _halve(case: Case, incident: Incident, argument: str, action: str) -> Iterator[Remedy]:
@@ -132,40 +165,6 @@ def _decode(case: Case, incident: Incident) -> Iterator[Remedy]:
     )
 
 
-def _gate(case: Case, incident: Incident) -> Iterator[Remedy]:
-    gate = case.gate
-    if gate is None:
-        return
-    if gate["gate"] == "start_memory" and gate["total_bytes"]:
-        share = math.floor((gate["available_bytes"] or 0) / gate["total_bytes"] * 100) / 100 - STEP
-        if share > 0.1:
-            yield Remedy(
-                when="change",
-                action="Or budget for what is free now; the weights must fit into it.",
-                setting=f"--gpu-memory-utilization {share:.2f}",
-                arithmetic=f"{size(gate['available_bytes'])} of {size(gate['total_bytes'])} are free",
-            )
-    elif gate["gate"] == "kv_fits_request":
-        tokens = case.gate["available_tokens"] if case.gate else None
-        setting = f"--max-model-len {tokens}" if tokens else "--max-model-len lower"
-        yield Remedy(
-            when="change",
-            action="Allow shorter requests, or give the KV pool more.",
-            setting=setting,
-            short_bytes=incident.short_bytes,
-            arithmetic=f"one request needs {size(gate['needed_bytes'])}, the pool holds {size(gate['available_bytes'])}"
-            if gate["needed_bytes"] is not None
-            else "",
-        )
-    elif incident.causes and incident.causes[0].cause == "over_committed_budget":
-        yield Remedy(
-            when="change",
-            action="Give the engine more of the device, or fewer bytes of weights per device.",
-            setting="--gpu-memory-utilization higher, or --tensor-parallel-size",
-            quality="estimated",
-        )
-
-
 def _recovery(case: Case, incident: Incident, causes: set[str]) -> Iterator[Remedy]:
     if "wake_up_overlap" in causes:
         yield Remedy(
@@ -183,7 +182,19 @@ def _recovery(case: Case, incident: Incident, causes: set[str]) -> Iterator[Reme
             short_bytes=incident.short_bytes,
         )
     elif "adapter_load" in causes:
-        yield Remedy(
-            when="change", action="Reserve slots for adapters at the start.", setting="--max-loras N", quality="estimated"
-        )
+        yield from _adapters(case, incident)
     yield from _utilization(case, incident, "Leave room for old and new together.")
+
+
+def _adapters(case: Case, incident: Incident) -> Iterator[Remedy]:
+    """An adapter takes a slot of its rank on the device; what does not fit into the slots can wait in host memory."""
+    slots = case.number("max_loras")
+    for setting, action in (
+        (
+            f"--max-loras {int(slots) // 2}" if slots and slots >= 2 else "--max-loras lower",
+            "Keep fewer adapters on the device.",
+        ),
+        ("--max-lora-rank lower", "Or reserve for adapters of a lower rank, as far as those that are served allow."),
+        ("--max-cpu-loras higher", "Or keep more of the adapters in host memory, and swap them into fewer slots."),
+    ):
+        yield Remedy(when="change", action=action, setting=setting, short_bytes=incident.short_bytes, quality="estimated")

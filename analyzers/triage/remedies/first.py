@@ -1,0 +1,100 @@
+"""What to do before anything is changed."""
+
+from collections.abc import Iterator
+
+from oomctl.analyzers.triage.assess import MULTIMODAL, PROMPT_LOGPROBS
+from oomctl.analyzers.triage.case import Case
+from oomctl.analyzers.triage.missing import GPU_PROCESSES, KERNEL_LOG
+from oomctl.analyzers.triage.words import size
+from oomctl.schemas.verdict import Incident, Remedy
+
+_LOOK_FOR = {
+    "load_time": "Look for a setting that loads less: quantised weights, more devices, or weights in host memory",
+    "warm_up": "Look for the settings that bound the warm-up: the largest batch, the graphs captured, the KV pool's share",
+}
+_AGAIN = "as it is, it fails the same way at every start."
+
+
+def now(case: Case, incident: Incident, changes: list[Remedy]) -> Iterator[Remedy]:
+    """What to do first; a worker that went on is not told to restart.
+
+    Args:
+        case: The failure.
+        incident: Its verdict.
+        changes: What there is to change.
+    """
+    first = incident.causes[0].cause if incident.causes else None
+    if first in ("earlier_incarnation", "foreign_process"):
+        yield _others(incident, first)
+    elif incident.resource == "host" and incident.verdict is None:
+        yield Remedy(when="now", action="Ask the kernel whether it was the OOM killer.", setting=KERNEL_LOG)
+    elif incident.resource == "kv_blocks" and incident.verdict == "oom":
+        action = "Send less load to this worker until its KV use falls; running requests are computed again meanwhile."
+        if incident.survived is False:
+            action = "Restart with fewer concurrent requests; the pool was full when it died."
+        yield Remedy(when="now", action=action)
+    elif incident.survived is True:
+        yield from _survived(case, incident)
+    elif incident.oom_class in ("warm_up", "load_time"):
+        if any(remedy.setting for remedy in changes):
+            yield Remedy(when="now", action=f"Start it with the first setting below: {_AGAIN}")
+        else:
+            yield Remedy(when="now", action=f"{_LOOK_FOR[incident.oom_class]}; {_AGAIN}")
+    elif first == "library_workspace":
+        yield Remedy(
+            when="now",
+            action="Restart with more of the device left outside the engine's budget: a library's own memory failed.",
+        )
+    elif incident.oom_class == "prefill_spike":
+        yield Remedy(when="now", action=f"Restart, and {_hold_back(case)}.")
+    elif incident.verdict == "oom" and incident.oom_class is None and incident.resource == "device":
+        yield Remedy(
+            when="now",
+            action="The log does not decide the class: restart with allocator history on, and keep the snapshot.",
+            setting="torch.cuda.memory._record_memory_history(max_entries=100000)",
+        )
+    elif incident.verdict == "not_oom":
+        yield Remedy(
+            when="now",
+            action="Do not change memory settings; rerun with CUDA_LAUNCH_BLOCKING=1 to get the true stack.",
+            setting="CUDA_LAUNCH_BLOCKING=1",
+        )
+
+
+def _others(incident: Incident, first: str) -> Remedy:
+    amount, again = incident.causes[0].bytes, incident.survived is not True
+    if first == "earlier_incarnation":
+        return Remedy(
+            when="now",
+            action="End the earlier process that still holds the device" + (", then start again." if again else "."),
+            setting=f"{GPU_PROCESSES}; kill PID",
+            frees_bytes=amount,
+            short_bytes=incident.short_bytes,
+            arithmetic=f"it holds {size(amount)}",
+        )
+    return Remedy(
+        when="now",
+        action="Find who else is on the device; stop it" + (", or start on another device." if again else "."),
+        setting=GPU_PROCESSES,
+        frees_bytes=amount,
+        short_bytes=incident.short_bytes,
+        arithmetic=f"others hold {size(amount)}",
+    )
+
+
+def _survived(case: Case, incident: Incident) -> Iterator[Remedy]:
+    """The worker serves: watch it, and keep away what it failed on."""
+    if incident.oom_class == "prefill_spike":
+        yield Remedy(when="now", action=f"Watch it, and {_hold_back(case)}; the worker goes on.")
+    elif incident.oom_class == "recovery":
+        yield Remedy(when="now", action="Watch it, and hold back what was being loaded or woken up; the worker goes on.")
+    elif incident.verdict == "oom" and incident.resource == "device":
+        yield Remedy(when="now", action="Watch it: the worker goes on, with as little memory left as before.")
+
+
+def _hold_back(case: Case) -> str:
+    if case.called(MULTIMODAL):
+        return "hold back requests with images or video as many or as large as in the one that failed"
+    if case.called(PROMPT_LOGPROBS):
+        return "refuse requests that ask for prompt_logprobs"
+    return "hold back requests with prompts as long as the one in the batch"
