@@ -1,9 +1,11 @@
 """The event table on disk and in DuckDB: loading rows, writing and reading Parquet, the version gate."""
 
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +23,10 @@ VERSION_KEY = "oomctl.schema_version"
 WRITER_KEY = "oomctl.writer"
 INCIDENT_KEY = "oomctl.incident_id"
 PARQUET_MAGIC = b"PAR1"
+NEEDED = ("stream", "seq", "kind")
 MAX_ROW_BYTES = 16 * 1024 * 1024
+CHUNK_ROWS = 122_880
+"""Rows loaded before the table is compressed: a row group of DuckDB's, which is compressed once."""
 
 
 def connect() -> "duckdb.DuckDBPyConnection":
@@ -31,6 +36,9 @@ def connect() -> "duckdb.DuckDBPyConnection":
     connection = duckdb.connect(config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"})
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET enable_progress_bar = false")
+    # Most of the wide table is NULL: compressed, it takes a fiftieth of the memory.
+    connection.execute("ATTACH ':memory:' AS oomctl (COMPRESS)")
+    connection.execute("USE oomctl")
     connection.execute(ddl.script())
     return connection
 
@@ -41,17 +49,14 @@ def load_rows(connection: "duckdb.DuckDBPyConnection", rows: Iterable[Row]) -> i
     Returns:
         How many rows were added.
     """
-    encoder = msgspec.json.Encoder()
+    source = iter(rows)
     count = 0
-    kinds: set[str] = set()
     with _scratch_file() as path:
-        with path.open("wb") as file:
-            for row in rows:
-                file.write(encoder.encode(row))
-                file.write(b"\n")
-                kinds.add(row["kind"])
-                count += 1
-        if count:
+        while True:
+            added, kinds = _write_rows(path, islice(source, CHUNK_ROWS))
+            if not added:
+                return count
+            count += added
             # Only the kinds that occur: DuckDB would parse a struct of NULLs per row for each of the others.
             wanted = {name: kind for name, kind in ddl.columns().items() if name in kinds or name in COMMON_NAMES}
             spec = ", ".join(f"'{name}': '{kind}'" for name, kind in (wanted | {"ts": "BIGINT"}).items())
@@ -61,7 +66,22 @@ def load_rows(connection: "duckdb.DuckDBPyConnection", rows: Iterable[Row]) -> i
                 f"maximum_object_size = {MAX_ROW_BYTES})",
                 [str(path)],
             )
-    return count
+            if added == CHUNK_ROWS:
+                connection.execute("CHECKPOINT")  # compresses what was added
+
+
+def _write_rows(path: Path, rows: Iterable[Row]) -> tuple[int, set[str]]:
+    """Write rows as newline-delimited JSON; returns how many, and their kinds."""
+    encoder = msgspec.json.Encoder()
+    count = 0
+    kinds: set[str] = set()
+    with path.open("wb") as file:
+        for row in rows:
+            file.write(encoder.encode(row))
+            file.write(b"\n")
+            kinds.add(row["kind"])
+            count += 1
+    return count, kinds
 
 
 def write_parquet(connection: "duckdb.DuckDBPyConnection", path: Path, writer: str, incident_id: str | None = None) -> None:
@@ -95,47 +115,60 @@ def write_parquet(connection: "duckdb.DuckDBPyConnection", path: Path, writer: s
         scratch.unlink(missing_ok=True)
 
 
-def load_parquet(connection: "duckdb.DuckDBPyConnection", path: Path) -> int:
+def load_parquet(connection: "duckdb.DuckDBPyConnection", path: Path, name: str | None = None) -> int:
     """Append a Parquet file of ours to the event table. Fields that it lacks read as NULL.
+
+    Args:
+        connection: From `connect`.
+        path: Where it lies.
+        name: What to call it in errors, where its path is a copy's.
 
     Returns:
         How many rows were added.
 
     Raises:
-        OomctlError: If the file is not Parquet, not ours, or of a newer version; no row is read then.
+        OomctlError: If the file is not Parquet, not ours, of a newer version, or without rows; no row is read then.
     """
     import duckdb
 
+    name = name or str(path)
     try:
         metadata = {
             bytes(key).decode("utf-8", "replace"): bytes(value).decode("utf-8", "replace")
             for key, value in connection.execute("SELECT key, value FROM parquet_kv_metadata(?)", [str(path)]).fetchall()
         }
-        _check_version(metadata.get(VERSION_KEY), path)
+        _check_version(metadata.get(VERSION_KEY), name)
         present = {row[0] for row in connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(path)]).fetchall()}
-        unknown = present - ddl.columns().keys()
-        if unknown:
+        wrong = [f"unknown column {column!r}" for column in sorted(present - ddl.columns().keys())]
+        wrong += [f"no column {column!r}" for column in NEEDED if column not in present]
+        if wrong:
             raise OomctlError(
-                f"not an event table of oomctl: unknown column {sorted(unknown)[0]!r} ({path})",
-                "give a file that `oomctl import` wrote",
+                f"not an event table of oomctl: {wrong[0]} ({name})", "give a file that `oomctl import` wrote"
             )
         before = _count(connection)
         connection.execute(f"INSERT INTO {ddl.TABLE} BY NAME SELECT * FROM read_parquet(?)", [str(path)])
-        return _count(connection) - before
+        added = _count(connection) - before
+        if not added:
+            raise OomctlError(f"a recording without a row ({name})", "import the log again, or give the log itself")
+        return added
     except duckdb.Error as error:
         reason = str(error).splitlines()[0][:200]
         raise OomctlError(
-            f"cannot read as Parquet ({path}): {reason}",
+            f"cannot read as Parquet ({name}): {reason}",
             "the file is damaged or is not Parquet: import it again",
         ) from error
 
 
-def _check_version(version: str | None, path: Path) -> None:
+def _check_version(version: str | None, name: str) -> None:
     if version is None:
-        raise OomctlError(f"Parquet, but not written by oomctl ({path})", "give a file that `oomctl import` wrote")
-    if not version.isdigit() or int(version) > SCHEMA_VERSION:
+        raise OomctlError(f"Parquet, but not written by oomctl ({name})", "give a file that `oomctl import` wrote")
+    if not re.fullmatch("[0-9]{1,9}", version):
         raise OomctlError(
-            f"schema version {version[:20]} is newer than this oomctl reads, {SCHEMA_VERSION} ({path})",
+            f"{version[:20]!r} is not a schema version of oomctl ({name})", "give a file that `oomctl import` wrote"
+        )
+    if int(version) > SCHEMA_VERSION:
+        raise OomctlError(
+            f"schema version {version} is newer than this oomctl reads, {SCHEMA_VERSION} ({name})",
             "upgrade oomctl: pip install -U oomctl",
         )
 

@@ -20,8 +20,8 @@ FOLDERS = ("views", "evidence", "postmortem")
 PARAMETER = re.compile(r"\$([a-z_]\w*)")
 SCENARIO = "prefill_long_prompt"
 VALUES = {
-    "stream": f"scenario:{SCENARIO}", "worker": "w0", "incarnation": "1", "seq": 10**9, "stack_id": "scenario-1",
-    "lines": [1, 2],
+    "stream": f"scenario:{SCENARIO}", "worker": "w0", "incarnation": "1", "seq": 10**9, "line": 10**9,
+    "stack_id": "scenario-1", "lines": [1, 2],
 }  # fmt: skip
 """A value for each parameter that a query may take; which rows come of it does not matter here."""
 UNCITED = ("lines",)

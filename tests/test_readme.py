@@ -1,4 +1,4 @@
-"""The README shows what `make demo` prints, word for word; OOMCTL_GOLDEN=write brings it up to date."""
+"""The README shows parts of what `make demo` prints, word for word; OOMCTL_GOLDEN=write brings it up to date."""
 
 import os
 import re
@@ -22,10 +22,12 @@ def _printed() -> str:
         check=True,
         timeout=120,
     )
-    return done.stdout.decode("utf-8")
+    verdict, *sections = done.stdout.decode("utf-8").split("\n\n")
+    shown = [section for section in sections if section.startswith(("DO NOW", "WHERE THE BYTES", "WHAT TO CHANGE"))]
+    return "\n\n[...]\n\n".join([verdict, *shown]) + "\n"
 
 
-def test_the_readme_shows_what_the_demo_prints() -> None:
+def test_the_readme_shows_parts_of_what_the_demo_prints() -> None:
     text = README.read_text(encoding="utf-8")
     expected = BLOCK.sub(lambda match: f"{match[1]}```text\n{_printed()}```\n", text)
     if os.environ.get("OOMCTL_GOLDEN") == "write":

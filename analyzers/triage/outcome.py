@@ -11,7 +11,7 @@ def survived(case: Case) -> tuple[bool | None, list[EvidenceRow]]:
     if case.root["what"] in ("killed", "refusal") or any(member["fatal"] for member in case.members):
         return False, deaths[:1]
     for row in case.ask("outcome"):
-        if row["seq"] > case.root["seq"] and row["what"] in ("ready", "serving", "throughput", "batch") and row["went_on"]:
+        if row["what"] in ("ready", "serving", "throughput", "batch") and row["went_on"]:
             return True, [row]
         if not row["went_on"]:
             return (True, []) if case.root["soft"] and row["seq"] > last else (False, [row])

@@ -1,5 +1,5 @@
 -- The batches nearest to an instant: those that ran before it, the last first, then what the engine says of the failing one
--- params: stream, worker, incarnation, seq
+-- params: stream, worker, incarnation, seq, line
 -- column stream: source of the row
 -- column seq: its place in the stream
 -- column line: line of the source that gave it, 1-based; NULL where the source has no lines
@@ -16,7 +16,8 @@ FROM (
         SELECT stream, seq, line, FALSE AS dumped, mode, prefill_tokens, decode_tokens, cached_tokens, running_requests,
             waiting_requests
         FROM step
-        WHERE stream = $stream AND worker = $worker AND incarnation = $incarnation AND seq < $seq AND NOT coalesce(dumped, FALSE)
+        WHERE stream = $stream AND worker = $worker AND incarnation = $incarnation AND seq < $seq
+            AND NOT coalesce(line > $line, FALSE) AND NOT coalesce(dumped, FALSE)
         ORDER BY seq DESC
         LIMIT 40
     )

@@ -1,6 +1,7 @@
 """Which files a command's arguments mean: files, globs, folders, and - for standard input."""
 
 import os
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from glob import glob, has_magic
 from pathlib import Path
@@ -43,6 +44,17 @@ def unreadable(path: str, error: OSError) -> OomctlError:
     if isinstance(error, PermissionError):
         return OomctlError(f"permission denied ({where})", "run as a user who may read it")
     return OomctlError(f"cannot read ({where}): {error.strerror or error}", "copy the file elsewhere and try again")
+
+
+def refuse_devices(path: str) -> None:
+    """A device such as /dev/zero never ends. Pipes, and standard input whatever it is, do.
+
+    Raises:
+        OomctlError: If the path is a device.
+    """
+    mode = Path(path).stat().st_mode
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        raise OomctlError(f"a device, not a log ({label(path)})", "give a file; - reads standard input")
 
 
 def _files(path: str) -> Iterator[str]:

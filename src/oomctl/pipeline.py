@@ -1,5 +1,6 @@
 """From paths to a verdict: every input becomes rows of one event table, and the analyzers read that table."""
 
+import errno
 import io
 import shutil
 import sys
@@ -10,15 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from oomctl.inputs import STDIN, Report, expand, label, unreadable
+from oomctl.inputs import STDIN, Report, expand, label, refuse_devices, unreadable
 from oomctl.schemas import storage, verdict
 from oomctl.schemas.errors import OomctlError
 
 if TYPE_CHECKING:
     import duckdb
 
-COMPRESSED = {b"\x1f\x8b": "gzip -dc", b"\x28\xb5\x2f\xfd": "zstd -dc", b"\xfd7zX": "xz -dc", b"BZh": "bzip2 -dc"}
-PROBLEMS = {"empty": "empty file", "not text": "not a text log"}
+    from oomctl.collectors.artifacts.unpack import Unpacked
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Loaded:
     Attributes:
         connection: Holds it; the caller closes it.
         inputs: What was read.
-        skipped: What could not be read.
+        skipped: What could not be read, or only in part.
     """
 
     connection: "duckdb.DuckDBPyConnection"
@@ -51,10 +51,7 @@ def open_inputs(paths: Sequence[str], warn: Report | None = None) -> Loaded:
     connection = storage.connect()
     inputs: list[verdict.Input] = []
     for path in files:
-        try:
-            inputs.append(_load(connection, path))
-        except OomctlError as error:
-            skipped.append(error)
+        inputs += _load(connection, path, skipped.append)
     if not inputs and len(skipped) == 1:
         raise skipped[0]
     if warn is not None:
@@ -82,49 +79,101 @@ def triage_paths(paths: Sequence[str], last: bool = False, warn: Report | None =
         loaded.connection.close()
 
 
-def _load(connection: "duckdb.DuckDBPyConnection", path: str) -> verdict.Input:
+def _load(connection: "duckdb.DuckDBPyConnection", path: str, report: Report) -> list[verdict.Input]:
+    """Read a file, or each of what it has packed; what cannot be read, or only in part, is reported."""
+    from oomctl.collectors.artifacts.unpack import members
+
+    found: list[verdict.Input] = []
+    whole, empty = True, True
     try:
         with _opened(path) as file:
-            head = file.peek(len(storage.PARQUET_MAGIC))
-            if head.startswith(storage.PARQUET_MAGIC):
-                return _load_parquet(connection, path, file)
-            for magic, tool in COMPRESSED.items():
-                if head.startswith(magic):
-                    raise OomctlError(f"compressed ({label(path)})", f"{tool} {label(path)} | oomctl triage -")
-            return _load_log(connection, path, file)
+            for name, stream, unpackers in members(file, label(path)):
+                empty = False
+                name = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+                try:
+                    found.append(_load_member(connection, name, stream, unpackers, None if stream is not file else path))
+                except OomctlError as error:
+                    report(error)
+                    continue
+                if problem := _problem(unpackers):
+                    whole = False
+                    report(OomctlError(f"{name}: {problem}; read what came before"))
+        if empty:
+            report(OomctlError(f"no files in archive ({label(path)})", "give the archive that holds the logs"))
+    except OomctlError as error:
+        if whole:
+            report(error)
     except OSError as error:
-        raise unreadable(path, error) from error
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        report(unreadable(path, error))
+    return found
 
 
-def _load_log(connection: "duckdb.DuckDBPyConnection", path: str, file: BinaryIO) -> verdict.Input:
+def _load_member(
+    connection: "duckdb.DuckDBPyConnection",
+    name: str,
+    stream: io.BufferedReader,
+    unpackers: "list[Unpacked]",
+    path: str | None,
+) -> verdict.Input:
+    """Read one log or recording; `path` where it lies unpacked."""
+    if stream.peek(len(storage.PARQUET_MAGIC)).startswith(storage.PARQUET_MAGIC):
+        return _load_parquet(connection, name, stream, path)
+    return _load_log(connection, name, stream, unpackers)
+
+
+def _load_log(
+    connection: "duckdb.DuckDBPyConnection", name: str, file: io.BufferedReader, unpackers: "list[Unpacked]"
+) -> verdict.Input:
     from oomctl.collectors.artifacts.logs import read_log
 
-    stream = label(path)
-    _refuse_known(connection, "SELECT ?", stream, path)
-    reading = read_log(file, stream)
+    _refuse_known(connection, "SELECT ?", name, name)
+    hole = _skip_hole(file)
+    reading = read_log(file, name)
     rows = storage.load_rows(connection, reading.rows)
-    if reading.problem is not None:
-        connection.execute("DELETE FROM events WHERE stream = ?", [stream])
+    problem = reading.problem
+    if problem is not None:
+        if problem == "empty file" and hole:
+            problem = "not a text log"
+        elif problem == "empty file" and (damage := _problem(unpackers)):
+            raise OomctlError(f"{damage} ({name})", "copy the archive again")
         raise OomctlError(
-            f"{PROBLEMS.get(reading.problem, reading.problem)} ({stream})",
-            "give the engine's own output, as text, or a file that `oomctl import` wrote",
+            f"{problem} ({name})", "give the engine's own output, as text, or a file that `oomctl import` wrote"
         )
     return verdict.Input(
-        path=stream, format="log", bytes=reading.bytes, lines=reading.lines, rows=rows, engines=reading.engines
+        path=name, format="log", bytes=hole + reading.bytes, lines=reading.lines, rows=rows, engines=reading.engines
     )
 
 
-def _load_parquet(connection: "duckdb.DuckDBPyConnection", path: str, file: BinaryIO) -> verdict.Input:
+def _skip_hole(file: io.BufferedReader) -> int:
+    """Skip the zeros with which a log begins that was truncated while its writer went on: there may be any number."""
+    skipped = 0
+    while head := file.peek(1):
+        zeros = len(head) - len(head.lstrip(b"\0"))
+        skipped += len(file.read(zeros))
+        if zeros < len(head):
+            break
+    return skipped
+
+
+def _problem(unpackers: "list[Unpacked]") -> str | None:
+    return next((unpacker.problem for unpacker in unpackers if unpacker.problem), None)
+
+
+def _load_parquet(
+    connection: "duckdb.DuckDBPyConnection", name: str, file: io.BufferedReader, path: str | None
+) -> verdict.Input:
     with _on_disk(path, file) as place:
-        _refuse_known(connection, "SELECT stream FROM read_parquet(?)", str(place), path)
-        rows = storage.load_parquet(connection, place)
+        _refuse_known(connection, "SELECT stream FROM read_parquet(?)", str(place), name)
+        rows = storage.load_parquet(connection, place, name)
         engines = connection.execute(
             "SELECT DISTINCT value FROM manifest WHERE section = 'engine' AND key = 'name' "
             "AND stream IN (SELECT stream FROM read_parquet(?)) ORDER BY value",
             [str(place)],
         ).fetchall()
         return verdict.Input(
-            path=label(path),
+            path=name,
             format="parquet",
             bytes=place.stat().st_size,
             rows=rows,
@@ -132,7 +181,7 @@ def _load_parquet(connection: "duckdb.DuckDBPyConnection", path: str, file: Bina
         )
 
 
-def _refuse_known(connection: "duckdb.DuckDBPyConnection", streams: str, parameter: str, path: str) -> None:
+def _refuse_known(connection: "duckdb.DuckDBPyConnection", streams: str, parameter: str, name: str) -> None:
     """(stream, seq) names a row: two inputs with a stream of the same name would mix, and every count double."""
     import duckdb
 
@@ -141,28 +190,29 @@ def _refuse_known(connection: "duckdb.DuckDBPyConnection", streams: str, paramet
     except duckdb.Error:
         return  # not a recording of ours: loading it says so better
     if twice and twice[0] is not None:
-        raise OomctlError(
-            f"stream {twice[0]} was already read from another input ({label(path)})", "read the two one at a time"
-        )
+        raise OomctlError(f"stream {twice[0]} was already read from another input ({name})", "read the two one at a time")
 
 
 @contextmanager
 def _opened(path: str) -> Iterator[io.BufferedReader]:
     if path == STDIN:
+        if sys.stdin is None:
+            raise OomctlError("standard input is closed (stdin)", "pipe a log into it, or give a path")
         yield cast(io.BufferedReader, sys.stdin.buffer)
     else:
+        refuse_devices(path)
         with Path(path).open("rb") as file:
             yield file
 
 
 @contextmanager
-def _on_disk(path: str, file: BinaryIO) -> Iterator[Path]:
-    """Parquet is read from its end, so what comes through a pipe is put down first."""
-    if path != STDIN and Path(path).is_file():
+def _on_disk(path: str | None, file: BinaryIO) -> Iterator[Path]:
+    """Parquet is read from its end, so what comes through a pipe or out of an archive is put down first."""
+    if path is not None and path != STDIN and Path(path).is_file():
         yield Path(path)
         return
     with tempfile.TemporaryDirectory(prefix="oomctl-") as folder:
-        copy = Path(folder) / "stdin.parquet"
+        copy = Path(folder) / "copy.parquet"
         with copy.open("wb") as target:
             shutil.copyfileobj(file, target)
         yield copy

@@ -1,7 +1,9 @@
 """Every way to go wrong ends with its status, one line and a hint."""
 
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -9,17 +11,25 @@ import pytest
 from oomctl.cli.boundary import guard
 from oomctl.schemas.errors import ExitCode, OomctlError
 from tests.cli.run import oomctl
+from tests.cli.test_triage import FAILURE, LOG
+
+
+def bash(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["/bin/bash", "-c", command], cwd=folder, capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["tirage", "x"], ("no such command 'tirage'", "did you mean 'triage'?")),
-        (["triage"], ("missing argument 'PATH'", "oomctl triage --help")),
+        (["triage"], ("missing argument 'PATH...'", "oomctl triage --help")),
         (["triage", "x", "--fmt"], ("no such option: --fmt", "did you mean --format?")),
         (["triage", "x", "--format", "xml"], ("'xml' is not one of", "'jsonl'")),
         (["triage", "x", "--json", "--format", "csv"], ("--json and --format csv contradict",)),
         (["triage", "x", "--fail-on", "warmup"], ("does not know 'warmup'", "did you mean warm_up?")),
+        (["triage", "x", "--fail-on", "OOM009"], ("does not know 'OOM009'", "did you mean oom00", "warm_up", "OOM002")),
         (["explain", "OOM7"], ("no class 'OOM7'", "did you mean oom00")),
         (["schema", "verdict", "--sql"], ("the verdict is not a table",)),
         (["schema", "events", "--sql", "--json"], ("contradict",)),
@@ -45,22 +55,56 @@ def test_parquet_of_others_exits_3(tmp_path: Path) -> None:
     oomctl("triage", "x.parquet", cwd=tmp_path).assert_fails(3, "x.parquet")
 
 
-def test_compressed_log_names_the_pipe(tmp_path: Path) -> None:
-    (tmp_path / "a.log.gz").write_bytes(b"\x1f\x8b\x08rest")
-    oomctl("triage", "a.log.gz", cwd=tmp_path).assert_fails(3, "gzip -dc a.log.gz | oomctl triage -")
+@pytest.mark.parametrize(
+    "arguments", ["schema events --sql", "explain OOM001", "triage --json a.log", "query a.log phases"]
+)
+@pytest.mark.parametrize("reader", ["true", "head -n 1"])
+def test_reader_that_left_ends_quietly(tmp_path: Path, arguments: str, reader: str) -> None:
+    (tmp_path / "a.log").write_text(LOG + FAILURE)
+    done = bash(f"'{sys.executable}' -m oomctl {arguments} | {reader} >/dev/null; echo ${{PIPESTATUS[0]}}", tmp_path)
+    assert (done.stdout, done.stderr) == ("0\n", "")
 
 
-def test_reader_that_left_ends_quietly() -> None:
-    done = subprocess.run(
-        f"'{sys.executable}' -m oomctl schema events --sql | head -n 1; echo ${{PIPESTATUS[0]}}",
-        shell=True,
-        executable="/bin/bash",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout == "CREATE TABLE events (\n0\n"
-    assert done.stderr == ""
+def test_reader_that_left_changes_no_other_status(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(LOG + FAILURE)
+    for arguments, code in (("triage a.log --json --fail-on any", 1), ("triage gone", 3)):
+        done = bash(f"'{sys.executable}' -m oomctl {arguments} 2>&1 | true; echo ${{PIPESTATUS[0]}}", tmp_path)
+        assert (done.stdout, done.stderr) == (f"{code}\n", "")
+
+
+def test_closed_stdin(tmp_path: Path) -> None:
+    done = bash(f"'{sys.executable}' -m oomctl triage - <&-", tmp_path)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("oomctl: error: standard input is closed (stdin)\nhint: ")
+
+
+def test_device_is_refused_and_a_pipe_is_read(tmp_path: Path) -> None:
+    oomctl("triage", "/dev/zero").assert_fails(3, "a device, not a log (/dev/zero)")
+    (tmp_path / "a.log").write_text(LOG)
+    done = bash(f"'{sys.executable}' -m oomctl triage <(cat a.log)", tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_terminated_leaves_nothing_behind(tmp_path: Path) -> None:
+    """It waits for more of its standard input, with the rows so far in a temporary folder."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "oomctl", "triage", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write((LOG * 100).encode())
+        process.stdin.flush()
+        deadline = time.monotonic() + 60
+        while not list(tmp_path.glob("oomctl-*")) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert list(tmp_path.glob("oomctl-*"))
+        process.terminate()
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (143, b"", b"")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_closed_stdout_is_no_crash() -> None:

@@ -46,3 +46,8 @@ def test_bare_command_is_a_usage_error_with_help_on_stderr() -> None:
 def test_version() -> None:
     ran = oomctl("--version")
     assert (ran.code, ran.out, ran.err) == (0, "oomctl 0.1.0\n", "")
+
+
+def test_usage_shows_that_several_paths_are_taken() -> None:
+    for command in ("triage", "import"):
+        assert "PATH..." in oomctl(command, "--help").out.splitlines()[0]

@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import duckdb
+import pytest
+
 from tests.cli.recordings import recording
 from tests.cli.run import oomctl
 
@@ -55,3 +58,22 @@ def test_unwritable_places(tmp_path: Path) -> None:
 def test_nothing_is_written_if_nothing_was_read(tmp_path: Path) -> None:
     oomctl("import", "gone", "-o", "b.parquet", cwd=tmp_path).assert_fails(3, "no such file (gone)")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("select", "version", "said"),
+    [
+        ("SELECT 'a.log' AS stream, 1 AS seq", "0", "not an event table of oomctl: no column 'kind' (x.parquet)"),
+        ("SELECT 'log' AS kind, 1 AS seq", "0", "not an event table of oomctl: no column 'stream' (x.parquet)"),
+        ("SELECT 'log' AS kind, 'a' AS stream", "0", "not an event table of oomctl: no column 'seq' (x.parquet)"),
+        ("SELECT 'log' AS kind, 'a' AS stream, 1 AS seq LIMIT 0", "0", "a recording without a row (x.parquet)"),
+        ("SELECT 'log' AS kind, 'a' AS stream, 1 AS seq", "soon", "'soon' is not a schema version of oomctl (x.parquet)"),
+        ("SELECT 'log' AS kind, 'a' AS stream, 1 AS seq", "²", "is not a schema version of oomctl (x.parquet)"),
+        ("SELECT 'log' AS kind, 'a' AS stream, 1 AS seq", "99", "schema version 99 is newer than this oomctl reads"),
+    ],
+)
+def test_recordings_that_are_none(tmp_path: Path, select: str, version: str, said: str) -> None:
+    target = tmp_path / "x.parquet"
+    duckdb.sql(f"COPY ({select}) TO '{target}' (FORMAT parquet, KV_METADATA {{'oomctl.schema_version': '{version}'}})")
+    oomctl("triage", "x.parquet", cwd=tmp_path).assert_fails(3, said)
+    oomctl("triage", "-", stdin=target.read_bytes()).assert_fails(3, said.replace("x.parquet", "stdin"))

@@ -16,10 +16,12 @@ import pytest
 
 from oomctl.cli.render import data
 from oomctl.cli.render.markdown import triage_md
+from oomctl.cli.render.memory import memory_lines
 from oomctl.cli.render.page import triage_page
+from oomctl.cli.render.sections import cascade_line
 from oomctl.cli.render.text import cells, cut, escape, escape_md
 from oomctl.cli.render.words import human
-from oomctl.schemas.verdict import Triage, verdict_schema
+from oomctl.schemas.verdict import Cascade, MemoryNode, Triage, verdict_schema
 from tests.cli import samples
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -89,6 +91,21 @@ def test_csv_reads_back() -> None:
     rows = list(csv.DictReader(io.StringIO(data.triage_csv(samples.many()))))
     assert rows[0] | {"class": "warm_up", "survived": "false", "short_bytes": str(15 * samples.MIB)} == rows[0]
     assert rows[1]["verdict"] == ""
+
+
+def test_followers() -> None:
+    one = Cascade(failures=1, lines=(5,))
+    assert cascade_line(one) == "1 later failure followed from it (line 5)"
+    two = Cascade(failures=2, lines=(5, 6), ranks=("TP0", "TP1"))
+    assert cascade_line(two) == "2 later failures followed from it (lines 5, 6); seen on TP0, TP1"
+
+
+def test_only_the_unexplained_child_is_unexplained() -> None:
+    note = "what the other entries do not explain"
+    children = tuple(MemoryNode(name=name, bytes=1, note=note) for name in ("other_tensors", "unexplained"))
+    lines = memory_lines(MemoryNode(name="device", bytes=2, children=children), 100)
+    assert lines[1].endswith("tensors of no known component")
+    assert lines[2].endswith(note)
 
 
 def test_lone_incident_of_a_crash_loop_is_shown_in_full() -> None:

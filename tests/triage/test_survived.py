@@ -60,7 +60,8 @@ def test_progress_between_two_failures_separates_them() -> None:
 
 
 def test_a_restart_separates_too_and_last_takes_the_newest() -> None:
-    table = Table(*LOADING).oom(**tables.figures()).restart().add("lifecycle", phase="loading").oom(**tables.figures())
+    table = Table(*LOADING).oom(**tables.figures()).restart().add("lifecycle", phase="loading")
+    table.oom(resource="host", api="cpu_allocator", error_type="RuntimeError")
     connection = table.connection()
     assert [item.incarnation for item in triage(connection)] == ["1", "2"]
     assert [item.incarnation for item in triage(connection, last=True)] == ["2"]

@@ -11,7 +11,10 @@ import typer
 from oomctl.cli import explain, import_, query, schema, triage
 from oomctl.cli.boundary import guard
 
-EPILOG = "Exit status: 0 ran; 1 only under --fail-on; 2 usage; 3 unreadable input; 4 environment; 70 internal; 130 interrupted; 143 terminated."
+EPILOG = (
+    "Exit status: 0 ran; 1 only under --fail-on; 2 usage; 3 unreadable input; 4 environment; 70 internal; "
+    "130 interrupted; 143 terminated."
+)
 
 app = typer.Typer(
     name="oomctl",

@@ -67,7 +67,7 @@ def _status(body: Callable[[], int], debug: bool) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else ExitCode.INTERNAL
     except Exception as error:
-        ended = _ended_by_signal(error)
+        ended = _interrupted(error)
         if ended is not None:
             return ended
         if debug:
@@ -106,15 +106,11 @@ def _terminate(number: int, frame: FrameType | None) -> None:
     raise SystemExit(TERMINATED)
 
 
-def _ended_by_signal(error: BaseException | None) -> int | None:
-    """The status, where a library such as DuckDB made an exception of its own out of a signal's."""
-    while error is not None:
-        if isinstance(error, SystemExit):
-            return TERMINATED
-        if isinstance(error, KeyboardInterrupt):
-            return ExitCode.INTERRUPTED
-        error = error.__cause__ or error.__context__
-    return None
+def _interrupted(error: Exception) -> int | None:
+    """The status where a signal's exception was raised inside DuckDB, which puts one of its own in its place."""
+    if not isinstance(error, RuntimeError) or str(error) != "Query interrupted":
+        return None
+    return TERMINATED if signal.getsignal(signal.SIGTERM) is signal.SIG_IGN else ExitCode.INTERRUPTED
 
 
 def _as_oomctl_error(error: Exception) -> OomctlError:

@@ -26,7 +26,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Short for --format jso
 PathsArgument = Annotated[
     list[str],
     typer.Argument(
-        metavar="PATH",
+        metavar="PATH...",
         help="Logs or Parquet recordings: files, globs, folders (with their subfolders' files), or - for stdin.",
     ),
 ]

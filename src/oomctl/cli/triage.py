@@ -49,8 +49,13 @@ def triage(
     from oomctl.pipeline import triage_paths
 
     result = triage_paths(paths, last=last, warn=warn)
-    sys.stdout.write(_rendered(result, chosen))
-    if matches is not None and any(map(matches, result.incidents)):
+    found = matches is not None and any(map(matches, result.incidents))
+    try:
+        sys.stdout.write(_rendered(result, chosen))
+    except BrokenPipeError:
+        if not found:
+            raise
+    if found:
         raise typer.Exit(ExitCode.FINDINGS)
 
 
@@ -77,11 +82,12 @@ def _matcher(fail_on: str) -> "Callable[[Incident], bool]":
     from oomctl.schemas.verdict import CODES
 
     names = {code.lower(): oom_class for oom_class, code in CODES.items()} | {name: name for name in CODES}
-    known = (*VERDICTS, *CODES)
+    known = (*VERDICTS, *CODES, *CODES.values())
     wanted = set()
     for word in fail_on.split(","):
-        word = word.strip().lower()
-        if word not in VERDICTS and word not in names:
+        word = word.strip()
+        name = word.lower()
+        if name not in VERDICTS and name not in names:
             raise OomctlError(f"--fail-on does not know {word!r}", closest(word, known), ExitCode.USAGE)
-        wanted.add(names.get(word, word))
+        wanted.add(names.get(name, name))
     return lambda incident: bool(wanted & {"any", incident.verdict or "undetermined", incident.oom_class})

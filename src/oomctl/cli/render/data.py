@@ -9,7 +9,7 @@ from oomctl.schemas.verdict import Incident, Triage
 
 CSV_COLUMNS = (
     "id", "verdict", "class", "code", "resource", "confidence", "survived", "phase", "worker", "incarnation", "rank",
-    "ts", "requested_bytes", "short_bytes", "first_cause", "summary",
+    "ts", "ts_quality", "requested_bytes", "short_bytes", "first_cause", "summary",
 )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from oomctl.cli.render.memory import allocator_line, cohort_line, memory_lines
 from oomctl.cli.render.page import read_line
-from oomctl.cli.render.sections import gain_line
+from oomctl.cli.render.sections import cascade_line, gain_line
 from oomctl.cli.render.text import code_md, escape_md, fence_md
 from oomctl.cli.render.words import circumstances, headline, human, place, plural
 from oomctl.schemas.verdict import Evidence, Incident, Remedy, Triage
@@ -64,7 +64,7 @@ def _why(incident: Incident) -> list[str]:
     for evidence in incident.evidence:
         items += _statement(evidence)
     if incident.cascade is not None and incident.cascade.failures > 0:
-        items.append(f"- {plural(incident.cascade.failures, 'later failure')} followed from it")
+        items.append(f"- {escape_md(cascade_line(incident.cascade))}")
     return _section("Why", items)
 
 

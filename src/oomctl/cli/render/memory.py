@@ -28,7 +28,7 @@ def memory_lines(root: MemoryNode, width: int, blocks: bool = True) -> list[str]
     for (_, node), name, amount in zip(rows, names, figures, strict=True):
         bar = _bar(node.bytes, root.bytes, "█" if blocks else "#")
         line = f"{name}{' ' * (name_width - cells(name))}  {amount:>{figure_width}}  {bar:<{BAR}}  "
-        lines.append((line + cut(escape(node.note), max(width - cells(line), 0))).rstrip())
+        lines.append((line + cut(escape(_note(node)), max(width - cells(line), 0))).rstrip())
     return lines
 
 
@@ -69,6 +69,13 @@ def cohort_line(cohort: Cohort) -> str:
         used = f"{cohort.kv_used_tokens:,} of " if cohort.kv_used_tokens is not None else ""
         parts.append(f"KV cache {used}{cohort.kv_total_tokens:,} tokens")
     return "Batch: " + "; ".join(parts) if parts else ""
+
+
+def _note(node: MemoryNode) -> str:
+    """Only the child `unexplained` is what nobody explains: the rest of the allocator's tensors have an owner."""
+    if node.name == "other_tensors":
+        return "tensors of no known component"
+    return node.note
 
 
 def _walk(node: MemoryNode, depth: int) -> list[tuple[int, MemoryNode]]:

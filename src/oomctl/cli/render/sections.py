@@ -3,7 +3,7 @@
 from oomctl.cli.render.memory import allocator_line, cohort_line, memory_lines
 from oomctl.cli.render.sheet import Sheet
 from oomctl.cli.render.words import circumstances, headline, human, place, plural
-from oomctl.schemas.verdict import Citation, Evidence, Incident, Remedy
+from oomctl.schemas.verdict import Cascade, Citation, Evidence, Incident, Remedy
 
 CITES = 3
 """So many cited lines are shown per statement; --json has them all."""
@@ -76,9 +76,15 @@ def _why(sheet: Sheet, incident: Incident) -> None:
         _statement(sheet, evidence)
     cascade = incident.cascade
     if cascade is not None and cascade.failures > 0:
-        ranks = f" on {', '.join(cascade.ranks)}" if cascade.ranks else ""
-        lines = f" (lines {', '.join(map(str, cascade.lines))})" if cascade.lines else ""
-        sheet.wrapped(f"- {plural(cascade.failures, 'later failure')} followed from it{ranks}{lines}", 2, 2)
+        sheet.wrapped(f"- {cascade_line(cascade)}", 2, 2)
+
+
+def cascade_line(cascade: Cascade) -> str:
+    """What followed. The ranks are those of the root failure too, so they are where it was seen, not who followed."""
+    ranks = f"; seen on {', '.join(cascade.ranks)}" if cascade.ranks else ""
+    noun = "line" if len(cascade.lines) == 1 else "lines"
+    lines = f" ({noun} {', '.join(map(str, cascade.lines))})" if cascade.lines else ""
+    return f"{plural(cascade.failures, 'later failure')} followed from it{lines}{ranks}"
 
 
 def _statement(sheet: Sheet, evidence: Evidence) -> None:
