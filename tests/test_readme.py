@@ -23,7 +23,7 @@ def _printed() -> str:
         timeout=120,
     )
     verdict, *sections = done.stdout.decode("utf-8").split("\n\n")
-    shown = [section for section in sections if section.startswith(("DO NOW", "WHERE THE BYTES", "WHAT TO CHANGE"))]
+    shown = [section for section in sections if section.startswith(("DO NOW", "WHAT TO CHANGE"))]
     return "\n\n[...]\n\n".join([verdict, *shown]) + "\n"
 
 

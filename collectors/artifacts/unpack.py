@@ -175,7 +175,9 @@ def _tar(file: io.BufferedReader, name: str, layers: int) -> Iterator[tuple[str,
                     continue
                 inner = archive.extractfile(entry)
                 if inner is not None:
-                    guarded = Unpacked(cast(BinaryIO, inner), Counted(cast(BinaryIO, inner)))
+                    source = Counted(cast(BinaryIO, inner))
+                    source.taken = entry.size  # a member expands to just its size; what it holds is counted on its own
+                    guarded = Unpacked(cast(BinaryIO, inner), source)
                     yield from members(io.BufferedReader(guarded), f"{name}:{entry.name}", layers + 1)
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError) as error:
         raise OomctlError(
