@@ -25,11 +25,6 @@ KEPT = frozenset(
 )  # fmt: skip
 """Arguments that matter for memory; the rest of a 10 KiB argument dump stays in the log."""
 
-PARALLELISM = {
-    "tensor_parallel_size": "tp", "tp_size": "tp", "pipeline_parallel_size": "pp", "pp_size": "pp",
-    "data_parallel_size": "dp", "dp_size": "dp",
-}  # fmt: skip
-
 
 def arguments(text: str) -> Iterator[Fact]:
     """Manifest rows of the arguments that a text prints, each key once, its first value."""

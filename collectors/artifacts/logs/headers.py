@@ -9,8 +9,6 @@ LEVELS = {
 }  # fmt: skip
 """Levels as engines abbreviate them."""
 
-_PARTS = r"(?:DP|PP|TP|EP|CP|DCP|PCP|ATTN_TP|MOE_DP|rank=|rank )\d+"
-RANK_NAME = re.compile(rf"{_PARTS}(?:[_ ]{_PARTS})*")
 _RANK_PART = re.compile(r"(DP|PP|TP|EP|CP|rank=|rank )(\d+)")
 
 PROCESS = re.compile(

@@ -23,7 +23,6 @@ MAX_GAP = 1000
 """Lines of others that may stand between two lines of a traceback before its exception line."""
 
 _FRAME = re.compile(r'^\s*File "([^"]{1,1000})", line (\d{1,9})(?:, in (.{1,300}))?')
-_CPP_FRAME = re.compile(r"^\s*(?:frame )?#(\d+): (.{1,500}?)(?: \+ 0x[0-9a-f]+ \((?:0x[0-9a-f]+ in )?(.+?)\))?$")
 _MARKS = re.compile(r"^\s*(?:[\^~]+\s*)+$|^\s*\[Previous line repeated \d+ more times?\]$|^\s*\+?-*\+?\s*$")
 _EXCEPTION = re.compile(r"^((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:: ?(.*))?$", re.DOTALL)
 _NAMED = re.compile(r"(?:Error|Exception|Exit|Interrupt|Dead|Died|OutOfMemory|Timeout|Fault|Failure)\w*$")

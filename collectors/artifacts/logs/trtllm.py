@@ -47,7 +47,6 @@ _TABLE_NAMES = (
 )  # fmt: skip
 _EXECUTOR = Pattern(r"Executor creation failed due to insufficient GPU memory")
 _NO_BLOCKS = Pattern(r"Can't allocate new blocks\. No free blocks left|No free blocks? left")
-_TRANSFER = Pattern(r"KV cache transfer failed|CacheTransceiver")
 
 
 @rules.on("Engine version", r"Engine version (\S+) found in the config file")
