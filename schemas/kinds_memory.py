@@ -114,6 +114,8 @@ MEMORY_KINDS: tuple[Kind, ...] = (
             integer("physical_tokens", "Stored once, shared or not."),
             integer("logical_tokens", "As the requests see them."),
             number("max_concurrency", "Requests of the maximum length that fit, as printed."),
+            integer("allocated_blocks", "Handed to requests, cumulative; a shared block once per request."),
+            integer("freed_blocks", "Given back, cumulative: allocated - freed = used."),
             integer("prefix_query_tokens", "Cumulative."),
             integer("prefix_hit_tokens", "Cumulative."),
             integer("prefix_evicted_tokens", "Cumulative."),

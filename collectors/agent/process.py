@@ -1,0 +1,21 @@
+"""What /proc says of a process, as far as rings need it."""
+
+from pathlib import Path
+
+
+def boot_id(proc: Path = Path("/proc")) -> str:
+    """The kernel's name for this boot; empty where it tells none."""
+    try:
+        return (proc / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def start_ticks(pid: int | str = "self", proc: Path = Path("/proc")) -> int:
+    """When a process started, in clock ticks since boot; 0 where it is not there. Tells it from one that reused its pid."""
+    try:
+        stat = (proc / str(pid) / "stat").read_bytes()
+        # The name, in brackets, may hold anything; behind it come the fields from the third on. The start is the 22nd.
+        return int(stat.rpartition(b")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return 0

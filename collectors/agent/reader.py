@@ -1,0 +1,268 @@
+"""Reading rings, also while they are written and after their process was killed.
+
+A record counts only if its CRC holds and its place belongs to its slot. So a slot that was being written at the kill is
+seen and counted, and so is each record that the ring's end overtook before it was read.
+"""
+
+import mmap
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from oomctl.collectors.agent.header import Header, read_header
+from oomctl.collectors.agent.layout import (
+    CONTINUATION,
+    CRC,
+    FLAG,
+    FLAG_CUT,
+    HEADER_BYTES,
+    KINDS,
+    MAX_PARTS,
+    NULLS,
+    SLOT_BYTES,
+    SLOT_HEAD,
+    SUFFIX,
+    RecordKind,
+    unpack_texts,
+)
+from oomctl.schemas.errors import OomctlError
+
+CLOCK_STEP_NS = 500_000_000
+"""A smaller difference between two readings of the wall clock is drift, or the delay between two calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record.
+
+    Attributes:
+        seq: One higher in each record of a ring; a gap is lost records.
+        monotonic_ns: When it was written.
+        ts: The same in microseconds since 1970, by the ring's last reading of the wall clock before it.
+        kind: Which values and texts it has.
+        values: Field to value, as `kind.values` and `kind.texts` name them; None is NULL.
+        cut: Whether its texts are not whole.
+    """
+
+    seq: int
+    monotonic_ns: int
+    ts: int
+    kind: RecordKind
+    values: dict[str, Any]
+    cut: bool
+
+
+@dataclass
+class Batch:
+    """What one read found. Records + overwritten + torn + unknown = records written since the read before.
+
+    Attributes:
+        records: In order of seq.
+        overwritten: Records that the ring's end overtook before they were read.
+        torn: Records that were being written when the process died.
+        unknown: Records of a kind that this version does not know.
+        clock_steps_ns: By how much the wall clock jumped, for each jump.
+    """
+
+    records: list[Record] = field(default_factory=list)
+    overwritten: int = 0
+    torn: int = 0
+    unknown: int = 0
+    clock_steps_ns: list[int] = field(default_factory=list)
+
+
+class _Slot(NamedTuple):
+    crc: int
+    parts: int
+    code: int
+    flags: int
+    place: int
+    monotonic_ns: int
+    spilled: int
+
+
+class RingReader:
+    """Follows one ring file.
+
+    Args:
+        path: The file.
+
+    Raises:
+        OomctlError: If it is no ring, or one of another layout.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with path.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                if size < HEADER_BYTES:
+                    raise OomctlError(f"no ring file: shorter than its header ({path})")
+                self._map = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+        except OSError as error:
+            raise OomctlError(f"cannot read the ring: {error.strerror} ({path})") from error
+        try:
+            header = self.header
+        except OomctlError:
+            self.close()
+            raise
+        self._capacity = header.capacity
+        self._offset_ns = header.realtime_ns - header.monotonic_ns
+        self._place = 0
+        self._seq = 0
+
+    @property
+    def header(self) -> Header:
+        """The header with its counters as they are now."""
+        return read_header(self._map, self.path)
+
+    def read(self, *, final: bool = False) -> Batch:
+        """What came since the last read; at the first, all that the ring still holds.
+
+        Args:
+            final: The process is known to be dead: a slot that is not whole is torn, not just being written.
+        """
+        batch = Batch()
+        if self._place == 0:
+            self._place = self._oldest()
+        torn = 0
+        while True:
+            slot = self._slot(self._place)
+            if slot is None:
+                beyond = self._beyond()
+                if beyond is None:
+                    break
+                # Overtaken, or torn: the writer never comes back to a place before a whole head.
+                torn += self._is_torn(self._place)
+                self._place = beyond
+            elif slot.code == CONTINUATION:
+                # Its head was torn or overtaken.
+                self._place += 1
+            elif (record := self._record(slot)) is not None:
+                lost = slot.place - slot.spilled - self._seq - 1
+                batch.torn += min(torn, lost)
+                batch.overwritten += lost - min(torn, lost)
+                torn = 0
+                self._seq = slot.place - slot.spilled
+                self._place += 1 + slot.parts
+                self._keep(record, batch)
+        if final and self._is_torn(self._place):
+            batch.torn += 1
+            self._place += 1
+        return batch
+
+    def close(self) -> None:
+        """Give the map back."""
+        self._map.close()
+
+    def _keep(self, record: Record | int, batch: Batch) -> None:
+        if isinstance(record, int):
+            batch.unknown += 1
+            return
+        realtime_ns = record.values.get("realtime_ns")
+        if realtime_ns is not None:
+            step = realtime_ns - record.monotonic_ns - self._offset_ns
+            self._offset_ns += step
+            if abs(step) >= CLOCK_STEP_NS:
+                batch.clock_steps_ns.append(step)
+        batch.records.append(record)
+
+    def _record(self, slot: _Slot) -> Record | int | None:
+        """The record that starts here; its code if the kind is unknown; None if it was overtaken meanwhile."""
+        kind = KINDS.get(slot.code)
+        if kind is None:
+            return slot.code
+        *values, tail = kind.slot.unpack_from(self._map, self._at(slot.place))[len(slot) :]
+        cut = bool(slot.flags & FLAG_CUT)
+        for place in range(slot.place + 1, slot.place + 1 + min(slot.parts, MAX_PARTS)):
+            part = self._slot(place)
+            if part is None or part.code != CONTINUATION:
+                cut = True
+                break
+            tail += self._map[self._at(place) + SLOT_HEAD.size : self._at(place) + SLOT_BYTES]
+        if self._slot(slot.place) != slot:
+            return None
+        fields = {
+            packed.name: _value(value, packed.format, packed.values)
+            for packed, value in zip(kind.values, values, strict=True)
+        }
+        fields.update(zip(kind.texts, unpack_texts(tail, len(kind.texts)), strict=True))
+        ts = (slot.monotonic_ns + self._offset_ns) // 1000
+        return Record(slot.place - slot.spilled, slot.monotonic_ns, ts, kind, fields, cut)
+
+    def _oldest(self) -> int:
+        places = (slot.place for at in range(self._capacity) if (slot := self._whole(at)) is not None)
+        oldest = max(max(places, default=0) - self._capacity, 0) + 1
+        # In a ring that went round, this is the slot that the next record was being written into.
+        return oldest + (oldest > 1 and self._slot(oldest) is None)
+
+    def _beyond(self) -> int | None:
+        """Where reading goes on although the next place is not there; None where nothing was written after it."""
+        here = self._whole(self._place)
+        if here is not None and here.place > self._place:
+            return here.place - self._capacity + 1
+        for place in range(self._place + 1, self._place + min(MAX_PARTS + 2, self._capacity)):
+            slot = self._whole(place)
+            if slot is not None and slot.place >= place and slot.code != CONTINUATION:
+                return place
+        return None
+
+    def _is_torn(self, place: int) -> bool:
+        """Whether this place was begun: its slot is not whole, or slots that continue it are there."""
+        here = self._whole(place)
+        if here is None:
+            return True
+        following = self._slot(place + 1)
+        return here.place < place and following is not None and following.code == CONTINUATION
+
+    def _at(self, place: int) -> int:
+        return HEADER_BYTES + place % self._capacity * SLOT_BYTES
+
+    def _whole(self, place: int) -> _Slot | None:
+        """What stands in this place's slot, of whatever lap; None if it is not whole. Place 0: never written."""
+        at = self._at(place)
+        raw = self._map[at : at + SLOT_BYTES]
+        slot = _Slot(*SLOT_HEAD.unpack_from(raw))
+        if slot.crc != crc32(raw[CRC.size :]):
+            return slot if not any(raw) else None
+        return slot if slot.place % self._capacity == place % self._capacity else None
+
+    def _slot(self, place: int) -> _Slot | None:
+        """This very place, if it is there and whole."""
+        slot = self._whole(place)
+        return slot if slot is not None and slot.place == place else None
+
+
+def read_ring(path: Path, *, final: bool = True) -> tuple[Header, Batch]:
+    """All that a ring file holds now.
+
+    Args:
+        path: The file.
+        final: Its process is dead: a slot that is not whole is torn.
+
+    Raises:
+        OomctlError: If it is no ring, or one of another layout.
+    """
+    reader = RingReader(path)
+    try:
+        return reader.header, reader.read(final=final)
+    finally:
+        reader.close()
+
+
+def ring_paths(folder: Path) -> list[Path]:
+    """The ring files of a folder, in order of their names."""
+    return sorted(folder.glob(f"*{SUFFIX}"))
+
+
+def _value(value: Any, format_: str, values: tuple[str, ...]) -> Any:
+    if value == NULLS[format_] or value != value:
+        return None
+    if values == FLAG:
+        return bool(value)
+    if values:
+        # A later version may have added one.
+        return values[value] if value < len(values) else None
+    return value

@@ -1,0 +1,26 @@
+"""Rings for tests, and records in them."""
+
+from pathlib import Path
+
+from oomctl.collectors.agent.layout import MANIFEST, SLOT_BYTES, STEP, pack_texts
+from oomctl.collectors.agent.ring import Identity, Ring, Rings
+
+IDENTITY = Identity("core", worker="w", incarnation="boot:1:2", engine="vllm 0.32.0", rank=3, rank_name="DP0")
+
+
+def make_rings(folder: Path, capacity: int = 16) -> Rings:
+    return Rings(folder, IDENTITY, capacity)
+
+
+def write_step(ring: Ring, step_id: int) -> None:
+    ring.write(STEP, b"", step_id, *STEP.nulls[1:])
+
+
+def write_text(ring: Ring, text: str) -> None:
+    ring.write(MANIFEST, pack_texts("section", "key", text))
+
+
+def slots_of(text: str) -> int:
+    """How many slots `write_text` fills with it."""
+    rest = len(pack_texts("section", "key", text)) - MANIFEST.room
+    return 1 + max(0, -(-rest // (SLOT_BYTES - 28)))
