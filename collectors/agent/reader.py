@@ -73,6 +73,22 @@ class Batch:
     clock_steps_ns: list[int] = field(default_factory=list)
 
 
+class Position(NamedTuple):
+    """How far a ring was read: enough for another reader to go on there.
+
+    Attributes:
+        place: Of the next slot.
+        seq: Of the last record.
+        offset_ns: Wall clock less monotonic clock there.
+        made_ns: When the ring was made, which tells it from another one of the same name.
+    """
+
+    place: int
+    seq: int
+    offset_ns: int
+    made_ns: int
+
+
 class _Slot(NamedTuple):
     crc: int
     parts: int
@@ -88,12 +104,13 @@ class RingReader:
 
     Args:
         path: The file.
+        position: Where an earlier reader stopped; that of another ring is not used.
 
     Raises:
         OomctlError: If it is no ring, or one of another layout.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, position: Position | None = None) -> None:
         self.path = path
         try:
             with path.open("rb") as file:
@@ -112,23 +129,32 @@ class RingReader:
         self._offset_ns = header.realtime_ns - header.monotonic_ns
         self._place = 0
         self._seq = 0
+        self._made_ns = header.monotonic_ns
+        if position is not None and position.made_ns == self._made_ns:
+            self._place, self._seq, self._offset_ns, _ = position
+
+    @property
+    def position(self) -> Position:
+        """How far it was read."""
+        return Position(self._place, self._seq, self._offset_ns, self._made_ns)
 
     @property
     def header(self) -> Header:
         """The header with its counters as they are now."""
         return read_header(self._map, self.path)
 
-    def read(self, *, final: bool = False) -> Batch:
+    def read(self, *, final: bool = False, limit: int | None = None) -> Batch:
         """What came since the last read; at the first, all that the ring still holds.
 
         Args:
             final: The process is known to be dead: a slot that is not whole is torn, not just being written.
+            limit: At most so many records; the next read goes on there.
         """
         batch = Batch()
         if self._place == 0:
             self._place = self._oldest()
         torn = 0
-        while True:
+        while limit is None or len(batch.records) < limit:
             slot = self._slot(self._place)
             if slot is None:
                 beyond = self._beyond()
@@ -148,7 +174,7 @@ class RingReader:
                 self._seq = slot.place - slot.spilled
                 self._place += 1 + slot.parts
                 self._keep(record, batch)
-        if final and self._is_torn(self._place):
+        if final and (limit is None or len(batch.records) < limit) and self._is_torn(self._place):
             batch.torn += 1
             self._place += 1
         return batch

@@ -275,3 +275,20 @@ def test_without_space_it_falls_quiet_and_leaves_nothing(
     write_step(rings.mine(), 1)
     assert list(tmp_path.iterdir()) == []
     assert "No space left on device" in capfd.readouterr().err
+
+
+def test_a_later_reader_goes_on_where_an_earlier_one_stopped(tmp_path: Path) -> None:
+    ring = make_rings(tmp_path).mine()
+    for step_id in range(1, 11):
+        write_step(ring, step_id)
+    (path,) = ring_paths(tmp_path)
+    first = RingReader(path)
+    assert [record.seq for record in first.read(limit=4).records] == [1, 2, 3, 4]
+    second = RingReader(path, first.position)
+    assert [record.seq for record in second.read().records] == [5, 6, 7, 8, 9, 10]
+    for step_id in range(11, 41):
+        write_step(ring, step_id)
+    batch = RingReader(path, second.position).read()
+    assert batch.records[-1].seq == 40
+    assert batch.overwritten + len(batch.records) == 30
+    assert len(RingReader(path, second.position._replace(made_ns=1)).read().records) == 16, "of another ring"

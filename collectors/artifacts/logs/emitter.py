@@ -13,6 +13,8 @@ _ENDINGS = frozenset({"stopped", "killed"})
 _WRITTEN = frozenset({"text", "message", "detail", "code", "name", "value"})
 """Fields that repeat what a line says; nothing leaves here unredacted."""
 
+REMEMBERED_LINES = 50_000
+
 
 @dataclass
 class Life:
@@ -70,6 +72,9 @@ class Emitter:
         common = self._common(record, worker, life)
         if record.line not in self._logged:
             self._logged.add(record.line)
+            if len(self._logged) > 2 * REMEMBERED_LINES:
+                # Lines come nearly in order: a log that never ends must not be remembered whole.
+                self._logged = set(sorted(self._logged)[-REMEMBERED_LINES:])
             yield self._row("log", self._log_fields(record), common)
         for fact in facts:
             yield self._row(fact.kind, fact.fields, {**common, **fact.common} if fact.common else common)

@@ -29,9 +29,14 @@ MAX_REMEMBERED_BYTES = 64 << 20
 
 
 class Interest:
-    """Remembers the shapes of one stream's lines."""
+    """Remembers the shapes of one stream's lines.
 
-    def __init__(self) -> None:
+    Args:
+        remembered_bytes: How many bytes of them.
+    """
+
+    def __init__(self, remembered_bytes: int = MAX_REMEMBERED_BYTES) -> None:
+        self._limit = remembered_bytes
         wanted = {blot(text.encode()) for text in (*FAILURES, *registry.literals())}
         self._wanted = [text for text in wanted if not any(other != text and other in text for other in wanted)]
         self._dull: set[bytes] = set()
@@ -41,7 +46,7 @@ class Interest:
     def of(self, chunk: bytes) -> list[int]:
         """Indices of the lines of a chunk that are worth a look, as `chunk.split(b"\\n")` counts them."""
         shapes = blot(chunk).split(b"\n")
-        if self._remembered > MAX_REMEMBERED_BYTES:
+        if self._remembered > self._limit:
             self._dull.clear()
             self._keen.clear()
             self._remembered = 0

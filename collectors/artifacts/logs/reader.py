@@ -20,12 +20,17 @@ from oomctl.schemas.rows import Row
 class LogReading:
     """A log being read. Iterate `rows` to the end; the other attributes are complete then.
 
+    Args:
+        file: Its bytes. Where it may still grow, its `read` gives None for "nothing now", and `follow` passes that on.
+        stream: What rows call it.
+        remembered_bytes: Bounds what is remembered of the lines' shapes; None for what suits a file.
+
     Attributes:
         rows: Of the event table.
     """
 
-    def __init__(self, file: BinaryIO, stream: str) -> None:
-        self._source = RawLines(file)
+    def __init__(self, file: BinaryIO, stream: str, remembered_bytes: int | None = None) -> None:
+        self._source = RawLines(file) if remembered_bytes is None else RawLines(file, remembered_bytes)
         self._lines = Lines()
         self._emitter = Emitter(stream)
         self._assembler = Assembler()
@@ -33,7 +38,8 @@ class LogReading:
         self._engines: dict[str, int] = {}
         self._stacks = 0
         self._held: Held | None = None
-        self.rows: Iterator[Row] = self._read()
+        self._rows = self._read()
+        self.rows: Iterator[Row] = (row for row in self._rows if row is not None)
 
     @property
     def lines(self) -> int:
@@ -55,8 +61,19 @@ class LogReading:
         """Engines whose lines were found, the commonest first."""
         return tuple(sorted(self._engines, key=lambda name: -self._engines[name]))
 
-    def _read(self) -> Iterator[Row]:
-        for number, raw in self._source.lines_of_interest(self._attentive):
+    def follow(self) -> Iterator[Row]:
+        """The rows that the log gives so far; to be called again when it has grown. It ends for good where `read` ends."""
+        for row in self._rows:
+            if row is None:
+                return
+            yield row
+
+    def _read(self) -> Iterator[Row | None]:
+        for found in self._source.lines_of_interest(self._attentive):
+            if found is None:
+                yield None
+                continue
+            number, raw = found
             for record in self._lines.records(number, raw):
                 inside, held, after = self._quotes.feed(record)
                 yield from self._second_look(held)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Iterator
 from typing import BinaryIO
 
-from oomctl.collectors.artifacts.logs.interest import MAX_BACK, Interest, context
+from oomctl.collectors.artifacts.logs.interest import MAX_BACK, MAX_REMEMBERED_BYTES, Interest, context
 
 SNIFF_BYTES = 8192
 MAX_LINE_BYTES = 1 << 20
@@ -13,7 +13,11 @@ _BLANK = b"\r\n\t \0"
 
 
 class RawLines:
-    """The lines of a binary stream.
+    """The lines of a binary stream, which may still grow: like Python's raw files, its `read` gives None for "nothing now".
+
+    Args:
+        file: The stream.
+        remembered_bytes: Bounds what is remembered of the lines' shapes.
 
     Attributes:
         bytes: Read so far.
@@ -22,22 +26,22 @@ class RawLines:
         problem: Why nothing can be read ("empty file", "not a text log"), else None.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, remembered_bytes: int = MAX_REMEMBERED_BYTES) -> None:
         self._file = file
-        self._interest = Interest()
+        self._interest = Interest(remembered_bytes)
         self._passed: list[bytes] = []
         self.bytes = 0
         self.lines = 0
         self.cut = 0
         self.problem: str | None = None
 
-    def lines_of_interest(self, attentive: Callable[[], bool]) -> Iterator[tuple[int, str]]:
-        """(line number, text without its line ending) of each line worth a look; \\r inside stays.
+    def lines_of_interest(self, attentive: Callable[[], bool]) -> Iterator[tuple[int, str] | None]:
+        """(line number, text without its line ending) of each line worth a look; \\r inside stays. None: nothing now.
 
         Args:
             attentive: Asked after each line whether the next one is wanted whatever it holds.
         """
-        head = self._head()
+        head = yield from self._head()
         if head is None:
             return
         pending = head
@@ -48,7 +52,7 @@ class RawLines:
             if len(pending) > MAX_LINE_BYTES:
                 pending = yield from self._long_line(pending)
                 continue
-            chunk = self._file.read(CHUNK_BYTES)
+            chunk = yield from self._read(CHUNK_BYTES)
             if not chunk:
                 break
             self.bytes += len(chunk)
@@ -56,11 +60,17 @@ class RawLines:
         if pending:
             yield from self._chunk(pending, attentive)
 
-    def _head(self) -> bytes | None:
+    def _read(self, size: int) -> Generator[None, None, bytes]:
+        """The next bytes, empty at the end; yields while there are none yet."""
+        while (chunk := self._file.read(size)) is None:
+            yield None
+        return chunk
+
+    def _head(self) -> Generator[None, None, bytes | None]:
         """The first bytes, back to the first line that is not blank, or None with `problem` set."""
-        head = self._file.read(SNIFF_BYTES)
+        head = yield from self._read(SNIFF_BYTES)
         while not head.strip(_BLANK):
-            more = self._file.read(CHUNK_BYTES)
+            more = yield from self._read(CHUNK_BYTES)
             if not more:
                 self.problem = "empty file"
                 return None
@@ -96,13 +106,13 @@ class RawLines:
             done = hit + 1
         self._passed = lines[max(done, len(lines) - MAX_BACK) :]
 
-    def _long_line(self, start: bytes) -> Generator[tuple[int, str], None, bytes]:
+    def _long_line(self, start: bytes) -> Generator[tuple[int, str] | None, None, bytes]:
         """Skip to the end of an over-long line without keeping it; returns what follows it."""
         self.cut += 1
         self._passed = []
         kept, rest = start[:MAX_LINE_BYTES], start[MAX_LINE_BYTES:]
         while b"\n" not in rest:
-            chunk = self._file.read(CHUNK_BYTES)
+            chunk = yield from self._read(CHUNK_BYTES)
             if not chunk:
                 rest = b""
                 break

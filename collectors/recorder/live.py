@@ -1,0 +1,224 @@
+"""Live files: rows appended in frames, so that a cut at any byte costs the frame that it hits and nothing before it.
+
+    file:    magic (8) | frame of the header | frames
+    frame:   length (4) | crc32 of the payload (4) | payload: zstd of msgpack
+
+The header's payload is a map that tells what the file is; a frame's payload is a map of `rows` and of `at`: what the
+recorder knows at that point (how far it has read each source). Rows and position are in one frame, so after a kill nothing
+is read twice and nothing is left out. Integers are little-endian.
+
+A frame that `append` returned from is in the kernel's page cache: it survives SIGKILL. It is on the disk after the next
+`sync`, which the recorder calls every few seconds and which closing a file implies: that is what a node's crash may cost.
+"""
+
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+import zstandard
+
+from oomctl.schemas.errors import OomctlError
+from oomctl.schemas.events import SCHEMA_VERSION
+from oomctl.schemas.rows import Row
+
+MAGIC = b"OOMCTLL\n"
+FORMAT_VERSION = 1
+SUFFIX = ".live"
+FRAME = struct.Struct("<II")
+MAX_FRAME_BYTES = 64 << 20
+"""Packed or unpacked; a longer one is damage, and the recorder's own stay far below."""
+LEVEL = 3
+
+State = dict[str, Any]
+"""What the recorder knows at a point: source to how far it was read, and the like. None as a value takes a key away."""
+
+
+class Header(msgspec.Struct, kw_only=True):
+    """What a live file says of itself.
+
+    Attributes:
+        format: Of the frames.
+        schema_version: Of the rows.
+        writer: Program and version.
+        worker: Whose recording it is.
+        node: Host.
+        number: Place among the files of its recording.
+        ts: When it was begun, in microseconds since 1970, by the recorder's clock.
+        at: What the recorder knew when it began this file.
+    """
+
+    format: int = FORMAT_VERSION
+    schema_version: int = SCHEMA_VERSION
+    writer: str
+    worker: str
+    node: str
+    number: int
+    ts: int
+    at: State
+
+
+class Frame(msgspec.Struct, kw_only=True):
+    """Rows that were written at once, and what the recorder knew then."""
+
+    rows: list[Row] = []
+    at: State = {}
+
+
+class LiveWriter:
+    """Appends to a new live file, which its owner alone may read. It appears under its name with its header in it.
+
+    Args:
+        path: Must not exist.
+        header: What to say of it.
+
+    Raises:
+        OSError: If it cannot be made; nothing is left then.
+    """
+
+    def __init__(self, path: Path, header: Header) -> None:
+        self.path = path
+        self.header = header
+        making = path.with_suffix(".making")
+        making.unlink(missing_ok=True)
+        self._file = os.open(making, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._encoder = msgspec.msgpack.Encoder()
+        self._compressor = zstandard.ZstdCompressor(level=LEVEL)
+        self._synced = self.size_bytes = 0
+        try:
+            self._write(MAGIC + self._framed(header))
+            making.rename(path)
+        except BaseException:
+            os.close(self._file)
+            making.unlink(missing_ok=True)
+            raise
+
+    def append(self, rows: list[Row], at: State) -> None:
+        """Add a frame, whole or not at all.
+
+        Raises:
+            OSError: If there is no room; the file is as it was before.
+        """
+        self._write(self._framed(Frame(rows=rows, at=at)))
+
+    def sync(self) -> None:
+        """Put what was appended onto the disk."""
+        if self._synced < self.size_bytes:
+            os.fdatasync(self._file)
+            self._synced = self.size_bytes
+
+    def close(self) -> None:
+        """Sync, and give the file back."""
+        try:
+            self.sync()
+        finally:
+            os.close(self._file)
+
+    def _framed(self, value: Header | Frame) -> bytes:
+        payload = self._compressor.compress(self._encoder.encode(value))
+        return FRAME.pack(len(payload), zlib.crc32(payload)) + payload
+
+    def _write(self, data: bytes) -> None:
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+        except OSError:
+            os.ftruncate(self._file, self.size_bytes)
+            raise
+        self.size_bytes += len(data)
+
+
+class LiveReader:
+    """The frames of a live file, as far as they are whole; the file may still be written.
+
+    Args:
+        file: At its beginning.
+        name: What to call it in errors.
+
+    Attributes:
+        header: What it says of itself.
+        torn_bytes: What stood behind the last whole frame; complete when `frames` has ended.
+
+    Raises:
+        OomctlError: If it is no live file, has no whole header, or is of a newer version.
+    """
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._file = file
+        self.torn_bytes = 0
+        if file.read(len(MAGIC)) != MAGIC:
+            raise OomctlError(f"not a live file of oomctl ({name})", "give the folder that `oomctl attach` writes")
+        payload = self._payload()
+        if payload is None:
+            raise OomctlError(f"a live file whose header is not whole ({name})", "it holds nothing: delete it")
+        try:
+            versions = msgspec.msgpack.decode(payload, type=_Versions)
+            if versions.format > FORMAT_VERSION or versions.schema_version > SCHEMA_VERSION:
+                raise OomctlError(
+                    f"a live file of version {versions.format}.{versions.schema_version} is newer than this oomctl reads, "
+                    f"{FORMAT_VERSION}.{SCHEMA_VERSION} ({name})",
+                    "upgrade oomctl: pip install -U oomctl",
+                )
+            self.header = msgspec.msgpack.decode(payload, type=Header)
+        except msgspec.MsgspecError as error:
+            raise OomctlError(
+                f"a live file with a strange header ({name}): {error}", "it was not made by oomctl"
+            ) from error
+
+    def frames(self) -> Iterator[Frame]:
+        """Each whole frame, in order."""
+        decoder = msgspec.msgpack.Decoder(Frame)
+        while (payload := self._payload()) is not None:
+            try:
+                yield decoder.decode(payload)
+            except msgspec.MsgspecError:
+                self.torn_bytes += len(payload)
+                return
+
+    def _payload(self) -> bytes | None:
+        """The next frame's payload; None where the rest of the file is no whole frame."""
+        head = self._file.read(FRAME.size)
+        if len(head) == FRAME.size:
+            length, crc = FRAME.unpack(head)
+            # Zeros, which a node's crash can leave at the end, are no empty frame.
+            if 0 < length <= MAX_FRAME_BYTES:
+                payload = self._file.read(length)
+                if len(payload) == length and zlib.crc32(payload) == crc and (whole := _decompressed(payload)) is not None:
+                    return whole
+                head += payload
+        self.torn_bytes += len(head) + _rest_bytes(self._file)
+        return None
+
+
+class _Versions(msgspec.Struct):
+    format: int
+    schema_version: int
+
+
+def apply(state: State, change: State) -> None:
+    """Bring what the recorder knew up to date with a frame's `at`."""
+    for key, value in change.items():
+        if value is None:
+            state.pop(key, None)
+        else:
+            state[key] = value
+
+
+def _decompressed(payload: bytes) -> bytes | None:
+    try:
+        if not 0 <= zstandard.frame_content_size(payload) <= MAX_FRAME_BYTES:
+            return None
+        return zstandard.ZstdDecompressor().decompress(payload)
+    except zstandard.ZstdError:
+        return None
+
+
+def _rest_bytes(file: BinaryIO) -> int:
+    count = 0
+    while chunk := file.read(1 << 20):
+        count += len(chunk)
+    return count
