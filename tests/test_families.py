@@ -65,4 +65,5 @@ def test_figures_of_a_torch_message_add_up(fixture: Fixture) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_has_logs_of_several_ranks(family: str) -> None:
-    assert max(each.ranks for each in FIXTURES if each.family == family) > 1
+    ranks = max(each.ranks for each in FIXTURES if each.family == family)
+    assert ranks > 1 or family == "llama_cpp", "one process of llama.cpp holds all devices"

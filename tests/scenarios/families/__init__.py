@@ -3,16 +3,18 @@
 Which class a family cannot show, and why: `CANNOT`. Those families have look-alikes of it instead.
 """
 
-from tests.scenarios.families import tensorrt_llm_cpp, tensorrt_llm_pytorch
+from tests.scenarios.families import llama_cpp, ollama, tensorrt_llm_cpp, tensorrt_llm_pytorch
 from tests.scenarios.families.dialect import Fixture
 from tests.scenarios.families.stories import STORIES
 from tests.scenarios.families.teller import Teller
 from tests.scenarios.labels import Label
 
-CANNOT: dict[tuple[str, str], str] = {}
+CANNOT: dict[tuple[str, str], str] = {
+    ("llama_cpp", "fragmentation"): "weights, KV and compute buffers are each allocated once; no message tells a cache",
+}
 """(family, class): why no log of that family can show it."""
 
-_FAMILIES = (tensorrt_llm_cpp, tensorrt_llm_pytorch)
+_FAMILIES = (tensorrt_llm_cpp, tensorrt_llm_pytorch, llama_cpp, ollama)
 
 
 def fixtures() -> list[Fixture]:

@@ -53,8 +53,9 @@ def weights(t: Teller) -> None:
 def neighbour(t: Teller) -> None:
     """Somebody else holds most of the device while the weights are loaded."""
     _shortage(t, (0.003, 0.012), (0.05, 0.7), (0.02, 0.3), pid=t.figures.between(400_000, 900_000))
-    t.sizes(weights=t.figures.share(0.5, 0.6))
-    _needs(t, t.values["free"])
+    size = t.figures.share(0.5, 0.6)
+    at_start = t.figures.device_bytes - t.values["other"] - t.figures.non_torch_bytes
+    t.sizes(weights=size, buffer=size, at_start=at_start)
     _starting(t)
     t.fail()
 
@@ -167,12 +168,13 @@ def restart(t: Teller) -> None:
     """The engine starts again while a process of its first life still holds the device."""
     stays = t.figures.first_pid
     _shortage(t, (0.003, 0.012), (0.05, 0.7), (0.02, 0.3), pid=stays)
-    _needs(t, t.values["free"])
+    t.sizes(weights=t.figures.share(0.5, 0.55))
     _up(t)
     t.beat("stop")
     t.wait(5, 15)
     t.values["pid"] = stays + 1_117
     t.beat("restart", other_pid=stays)
+    t.sizes(at_start=t.figures.device_bytes - t.values["other"] - t.figures.non_torch_bytes, buffer=t.values["weights"])
     _starting(t)
     t.fail()
 
@@ -180,8 +182,10 @@ def restart(t: Teller) -> None:
 def swap(t: Teller) -> None:
     """Another model, or another version of it, is loaded while the memory of the first is not given back."""
     _shortage(t, (0.003, 0.012), (0.05, 0.7), (0.02, 0.3))
-    _needs(t, t.values["free"])
     _up(t)
+    held = t.values["weights"] + t.values["kv"]
+    t.sizes(at_start=t.figures.device_bytes - held - t.figures.non_torch_bytes, buffer=t.figures.share(0.2, 0.4))
+    t.sizes(weights=t.values["buffer"])
     t.beat("stop")
     t.beat("swap", pid=t.figures.first_pid + 577)
     t.fail()
@@ -198,10 +202,10 @@ def reload(t: Teller) -> None:
 def wake(t: Teller) -> None:
     """The engine slept and gave its memory back; when it wakes, somebody else has it."""
     _shortage(t, (0.02, 0.05), (0.1, 0.8), (0.05, 0.5))
-    _needs(t, t.values["free"])
     _up(t)
     t.beat("sleep")
     t.wait(60, 300)
+    t.sizes(at_start=t.figures.share(0.1, 0.2), buffer=t.values["weights"])
     t.beat("wake")
     t.fail()
 

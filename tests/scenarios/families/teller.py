@@ -48,6 +48,7 @@ class Teller:
             "prompt": 0,
         }
         self.sizes(weights=f.weights_bytes, non_torch=f.non_torch_bytes, activation=f.activation_bytes, graph=f.graph_bytes)
+        self.sizes(at_start=size - f.non_torch_bytes)
         self.pool(round(free * 0.85))
         self.usage(200, 4, 0)
 
