@@ -1,0 +1,132 @@
+"""A small load generator: streams completions, hangs up on some of them, and keeps its own record of what happened."""
+
+import http.client
+import json
+import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+TIMEOUT_S = 300
+
+
+@dataclass(frozen=True)
+class Wish:
+    """One request to be made.
+
+    Attributes:
+        name: Its X-Request-Id.
+        prompt: Words of the tiny model's vocabulary, one token each.
+        output_tokens: How many it asks for; it gets exactly these.
+        hang_up_after: Tokens after which the client closes the connection; None for never.
+    """
+
+    name: str
+    prompt: tuple[str, ...]
+    output_tokens: int
+    hang_up_after: int | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a request, as the client saw it.
+
+    Attributes:
+        wish: The request.
+        state: finished, hung_up, refused (an HTTP status), broken (an error in the stream, or no end).
+        tokens: Chunks with a token that arrived.
+        prompt_tokens: As the server counted them; None where it did not tell.
+        ended_ns: When it ended, on the monotonic clock.
+        detail: The error, where there was one.
+    """
+
+    wish: Wish
+    state: str
+    tokens: int
+    prompt_tokens: int | None
+    ended_ns: int
+    detail: str = ""
+
+
+def wishes(
+    count: int,
+    output_tokens: int,
+    seed: int,
+    shared_words: int = 64,
+    own_words: int = 20,
+    hang_up_ratio: float = 0.0,
+) -> list[Wish]:
+    """Requests that share a prefix; some will be hung up on in the middle. The same for the same seed."""
+    rng = random.Random(seed)
+    shared = tuple(f"w{rng.randrange(496)}" for _ in range(shared_words))
+    found = []
+    for number in range(count):
+        own = tuple(f"w{rng.randrange(496)}" for _ in range(own_words))
+        hang_up = rng.randrange(1, output_tokens) if rng.random() < hang_up_ratio else None
+        found.append(Wish(f"load-{seed}-{number}", shared + own, output_tokens, hang_up))
+    return found
+
+
+def run(port: int, requests: list[Wish], concurrency: int = 64) -> list[Outcome]:
+    """Make them all, as many at a time as said; returns when the last has ended."""
+    with ThreadPoolExecutor(concurrency) as pool:
+        return list(pool.map(lambda wish: ask(port, wish), requests))
+
+
+def start(port: int, requests: list[Wish], concurrency: int = 64) -> tuple[threading.Thread, list[Outcome]]:
+    """The same in the background; the list fills as requests end."""
+    outcomes: list[Outcome] = []
+
+    def work() -> None:
+        with ThreadPoolExecutor(concurrency) as pool:
+            for outcome in pool.map(lambda wish: ask(port, wish), requests):
+                outcomes.append(outcome)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread, outcomes
+
+
+def ask(port: int, wish: Wish) -> Outcome:
+    """Make one request and read its stream."""
+    body = {
+        "model": "tiny",
+        "prompt": " ".join(wish.prompt),
+        "max_tokens": wish.output_tokens,
+        "temperature": 0.8,
+        "ignore_eos": True,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    tokens, prompt_tokens = 0, None
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
+
+    def ended(state: str, detail: str = "") -> Outcome:
+        return Outcome(wish, state, tokens, prompt_tokens, time.monotonic_ns(), detail)
+
+    try:
+        headers = {"Content-Type": "application/json", "X-Request-Id": wish.name}
+        connection.request("POST", "/v1/completions", json.dumps(body), headers)
+        answer = connection.getresponse()
+        if answer.status != 200:
+            return ended("refused", f"{answer.status} {answer.read(300)!r}")
+        for line in answer:
+            if line.strip() == b"data: [DONE]":
+                return ended("finished")
+            if not line.startswith(b"data: {"):
+                continue
+            chunk = json.loads(line[6:])
+            if "error" in chunk:
+                return ended("broken", str(chunk["error"]))
+            if chunk.get("choices"):
+                tokens += 1
+            if chunk.get("usage"):
+                prompt_tokens = chunk["usage"]["prompt_tokens"]
+            if tokens == wish.hang_up_after:
+                return ended("hung_up")
+        return ended("broken", "the stream had no end")
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return ended("broken", repr(error))
+    finally:
+        connection.close()
