@@ -58,9 +58,8 @@ def test_ordinary_lines_are_dull(line: str) -> None:
     assert interesting(line) == []
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oomctl.collectors.artifacts.logs.interest.MAX_REMEMBERED_BYTES", 5000)
-    interest = Interest()
+def test_what_is_remembered_is_bounded() -> None:
+    interest = Interest(remembered_bytes=5000)
     for number in range(500):
         name = f"{number:03d}".translate(str.maketrans("0123456789", "ghijklmnop"))
         assert interest.of(f"{name} went away\n{name} killed, exit\n".encode()) == [1]
