@@ -11,7 +11,7 @@ The rest is a format string over the values of `teller.Teller`; sizes know their
 `{weights:MiB.0}` no digits, `{weights}` bytes. Braces that are meant stand doubled.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from tests.scenarios.labels import Label
@@ -41,12 +41,14 @@ class Dialect:
         marks: Prefix templates by mark; `F` stands before each line of a Python frame.
         words: Templates by beat: start, load, loaded, cache, warm, ready, wait, serve, prompt, stop, restart, ...
         root: Folder of the packages that frames name.
+        finish: What becomes of the whole text at the end, such as JSON.
     """
 
     name: str
     marks: Mapping[str, str]
     words: Mapping[str, str]
     root: str = "/usr/local/lib/python3.12/dist-packages/"
+    finish: Callable[[str], str] | None = None
 
     def but(
         self,
@@ -54,6 +56,7 @@ class Dialect:
         marks: Mapping[str, str] | None = None,
         words: Mapping[str, str] | None = None,
         root: str = "",
+        finish: Callable[[str], str] | None = None,
     ) -> "Dialect":
         """This dialect with some things said differently."""
         return replace(
@@ -62,6 +65,7 @@ class Dialect:
             marks={**self.marks, **(marks or {})},
             words={**self.words, **(words or {})},
             root=root or self.root,
+            finish=finish or self.finish,
         )
 
 

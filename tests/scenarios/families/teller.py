@@ -118,7 +118,9 @@ class Teller:
 
     def text(self) -> str:
         """The whole log."""
-        return "\n".join(self.lines) + "\n"
+        text = "\n".join(self.lines) + "\n"
+        finish = self.fixture.dialect.finish
+        return finish(text) if finish else text
 
     def _print(self, template: str) -> None:
         for line in filter(None, template.split("\n")):
