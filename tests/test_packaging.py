@@ -12,7 +12,7 @@ import pytest
 from tests import working_tree
 
 ROOMS = ("collectors", "analyzers", "schemas", "queries")
-SHIPPED = (".py", ".md", ".sql")
+SHIPPED = (".py", ".md", ".sql", ".toml")
 
 
 @pytest.fixture(scope="module")

@@ -1,20 +1,43 @@
-"""What to do: now, then for good; each a concrete setting of that engine with its arithmetic."""
+"""What to do: now, then for good; each a concrete setting of that engine with its arithmetic.
+
+A class and its causes say which memory must become smaller (`needs`); the engine's file of options says which of them do
+that in its version (`choices`); what the log shows of their values gives the new value and what it frees (`settings`).
+"""
+
+from collections.abc import Iterator
 
 from oomctl.analyzers.triage.case import Case
-from oomctl.analyzers.triage.remedies import budget, first, general, others, sglang, vllm
+from oomctl.analyzers.triage.remedies import budget, first, general, procedures
+from oomctl.analyzers.triage.remedies.needs import needs
+from oomctl.analyzers.triage.remedies.options import Engine, load
+from oomctl.analyzers.triage.remedies.settings import propose
 from oomctl.schemas.verdict import Incident, Remedy
 
 
 def remedies(case: Case, incident: Incident) -> list[Remedy]:
     """Remedies of an incident, "now" before "change", the most effective first within each."""
+    engine = load(incident.engine) if incident.engine is not None else None
     changes = list(general.cap(case, incident))
-    if incident.resource != "host":
-        if incident.engine == "vllm":
-            changes += vllm.change(case, incident)
-        elif incident.engine == "sglang":
-            changes += sglang.change(case, incident)
-        else:
-            changes += others.change(case, incident)
-    changes += general.change(case, incident)
+    of_engine = list(_of_engine(case, incident, engine)) if engine is not None else []
+    whatever = list(general.change(case, incident))
+    changes += whatever + of_engine if incident.resource == "host" else of_engine + whatever
     changes.sort(key=lambda remedy: budget.ALONE in remedy.action)
     return [*first.now(case, incident, changes), *changes]
+
+
+def _of_engine(case: Case, incident: Incident, engine: Engine) -> Iterator[Remedy]:
+    """What this engine's options can do; each setting once."""
+    if case.root["what"] == "refusal" and (case.gate or {}).get("gate") == "start_memory":
+        if engine.budget is not None:
+            yield from budget.fit(case, engine.budget)
+        return
+    seen: set[str | None] = set()
+    for remedy in (*procedures.change(incident, engine), *_proposals(case, incident, engine)):
+        if remedy.setting is None or remedy.setting not in seen:
+            seen.add(remedy.setting)
+            yield remedy
+
+
+def _proposals(case: Case, incident: Incident, engine: Engine) -> Iterator[Remedy]:
+    for need in needs(case, incident, engine):
+        yield from propose(case, incident, engine, need)

@@ -1,4 +1,4 @@
-"""How far an engine's memory budget can be lowered: what it gives up comes from the KV pool, and from nothing else."""
+"""An engine's budget, a share of the device: what it gives up comes from the KV pool, and what it gains goes there."""
 
 import math
 from collections.abc import Iterator
@@ -11,6 +11,8 @@ from oomctl.schemas.verdict import Incident, Remedy
 STEP = 0.01
 MARGIN = 1.2
 """How much more than what was short is freed."""
+HIGHEST = 0.95
+"""A share above which nothing is proposed: handles, workspaces and graphs live outside the budget."""
 KEPT_OF_POOL = 0.1
 """Of the pool that stays where it is not known what one request needs."""
 ALONE = "cannot cure it alone"
@@ -30,18 +32,20 @@ class Limit:
     why: str
 
 
-def lower(case: Case, incident: Incident, argument: str, action: str, holds: tuple[str, ...]) -> Iterator[Remedy]:
+def lower(
+    case: Case, incident: Incident, flag: str, current: float | None, action: str, holds: tuple[str, ...]
+) -> Iterator[Remedy]:
     """Lower a budget by as many hundredths as free what was short, as far as the KV pool can give them up.
 
     Args:
         case: The failure.
         incident: Its verdict.
-        argument: gpu_memory_utilization or mem_fraction_static.
+        flag: The option as typed.
+        current: Its value, where known.
         action: What it is for.
         holds: Components beside the KV pool that the budget must hold.
     """
-    flag = "--" + argument.replace("_", "-")
-    current, total, short = case.number(argument), case.total_bytes, incident.short_bytes
+    total, short = case.total_bytes, incident.short_bytes
     if total is None:
         yield Remedy(when="change", action=action, setting=f"{flag} lower", short_bytes=short, quality="estimated")
         return
@@ -73,6 +77,37 @@ def lower(case: Case, incident: Incident, argument: str, action: str, holds: tup
         arithmetic=product + against,
         quality="derived" if against else "estimated",
     )
+
+
+def higher(case: Case, incident: Incident, flag: str, current: float | None, action: str) -> Iterator[Remedy]:
+    """Raise a budget by as many hundredths as the KV pool was short of, up to HIGHEST."""
+    total, short = case.total_bytes, incident.short_bytes
+    if total is None or short is None or short <= 0:
+        if current is None or current < HIGHEST:
+            yield Remedy(when="change", action=action, setting=f"{flag} higher", quality="estimated")
+        return
+    added = math.ceil(short * MARGIN / round(total * STEP)) * STEP
+    if (current if current is not None else STEP) + added > HIGHEST:
+        return
+    gains = f"{added:.2f} x {size(total)} = {size(round(added * total))} against {size(short)} short"
+    setting = f"{flag} higher by {added:.2f}" if current is None else f"{flag} {current + added:.2f}"
+    yield Remedy(when="change", action=action, setting=setting, short_bytes=short, arithmetic=gains, quality="estimated")
+
+
+def fit(case: Case, flag: str) -> Iterator[Remedy]:
+    """Budget for what is free, where the engine refused to start on a device that others use too."""
+    gate = case.gate or {}
+    free, total = gate.get("available_bytes"), gate.get("total_bytes")
+    if not total or free is None:
+        return
+    share = math.floor(free / total * 100) / 100 - STEP
+    if share > KEPT_OF_POOL:
+        yield Remedy(
+            when="change",
+            action="Or budget for what is free now; the weights must fit into it.",
+            setting=f"{flag} {share:.2f}",
+            arithmetic=f"{size(free)} of {size(total)} are free",
+        )
 
 
 def _insufficient(

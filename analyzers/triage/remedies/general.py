@@ -70,28 +70,6 @@ def cap(case: Case, incident: Incident) -> Iterator[Remedy]:
     )
 
 
-def fewer_requests(case: Case, incident: Incident, flag: str, configured: float | None) -> Remedy:
-    """Allow fewer requests at once than ran when the KV pool was full: a limit above that number would change nothing."""
-    ran = [row["running_requests"] for row in case.ask("kv_usage") if row["running_requests"]]
-    ran += [member["running_before"] for member in case.members if member.get("running_before")]
-    action = "Run fewer requests at once, so that those admitted can finish."
-    if not ran:
-        setting = f"{flag} {int(configured) // 2}" if configured is not None and configured >= 2 else f"{flag} lower"
-        return Remedy(when="change", action=action, setting=setting, quality="estimated")
-    most = max(ran)
-    limit = max(1, min(most * 3 // 4, int(configured or most)))
-    usage = max((row["usage_ratio"] for row in case.ask("kv_usage")), default=None)
-    return Remedy(
-        when="change",
-        action=action,
-        setting=f"{flag} {limit}",
-        arithmetic=f"{most} ran at once"
-        + (f" with the pool {usage:.0%} full" if usage is not None else "")
-        + "; three quarters leave room to grow",
-        quality="estimated",
-    )
-
-
 def allocator_variable(case: Case) -> str:
     """The environment variable that this PyTorch reads, as its own message spells it."""
     message = case.root.get("message") or ""

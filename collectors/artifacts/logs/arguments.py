@@ -20,7 +20,12 @@ KEPT = frozenset(
         "swap_space", "cpu_offload_gb", "enable_lora", "max_loras", "max_lora_rank", "enable_sleep_mode",
         "speculative_config", "speculative_algorithm", "cuda_graph_max_bs", "disable_cuda_graph", "disaggregation_mode",
         "nnodes", "node_rank", "kv_transfer_config", "max_logprobs", "device", "device_map", "attention_backend",
-        "max_concurrency", "cudagraph_capture_sizes",
+        "max_concurrency", "cudagraph_capture_sizes", "max_cudagraph_capture_size", "cuda_graph_sizes",
+        "cuda_graph_max_bs_decode", "max_cpu_loras", "max_loras_per_batch", "schedule_conservativeness", "hicache_size",
+        "hicache_ratio", "kv_offloading_size", "mm_processor_cache_gb", "max_batch_prefill_tokens",
+        "max_batch_total_tokens", "max_input_tokens", "max_input_length", "cuda_memory_fraction", "num_shard",
+        "free_gpu_memory_fraction", "max_num_tokens", "max_batch_size", "cache_max_entry_count", "session_len",
+        "quant_policy",
     }
 )  # fmt: skip
 """Arguments that matter for memory; the rest of a 10 KiB argument dump stays in the log."""

@@ -1,4 +1,4 @@
-"""`oomctl explain`: the page of a class, which lies beside the module that decides it."""
+"""`oomctl explain`: the page of a class, which lies beside the module that decides it; or an engine's memory options."""
 
 import sys
 from dataclasses import dataclass
@@ -21,10 +21,14 @@ class Page:
 
 def explain(
     code: Annotated[
-        str | None, typer.Argument(metavar="CODE", help="OOM001 to OOM006, or a class name; without it, all.")
+        str | None,
+        typer.Argument(
+            metavar="CODE|ENGINE",
+            help="OOM001 to OOM006, a class name, or an engine (vllm, sglang, ...); without it, all classes.",
+        ),
     ] = None,
 ) -> None:
-    """Print the page of a class, or list the classes."""
+    """Print the page of a class or an engine's memory options, or list the classes."""
     found = pages()
     if code is None:
         for page in found:
@@ -34,10 +38,17 @@ def explain(
         if code.lower() in (page.code.lower(), page.name):
             sys.stdout.write(page.text.rstrip("\n") + "\n")
             return
+    from oomctl.analyzers.triage.remedies import options
     from oomctl.cli.options import closest
 
-    known = [word for page in found for word in (page.code, page.name)]
-    raise OomctlError(f"no class {code!r}", closest(code, known), ExitCode.USAGE)
+    engine = options.load(code.lower())
+    if engine is not None:
+        from oomctl.cli.render.engine import page_of
+
+        sys.stdout.write(page_of(engine))
+        return
+    known = [word for page in found for word in (page.code, page.name)] + list(options.names())
+    raise OomctlError(f"no class or engine {code!r}", closest(code, known), ExitCode.USAGE)
 
 
 def pages() -> list[Page]:

@@ -1,0 +1,134 @@
+"""What would have prevented a failure, whatever the engine: which memory must become smaller, or larger, in which order."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from oomctl.analyzers.triage.assess import MULTIMODAL, PROMPT_LOGPROBS
+from oomctl.analyzers.triage.case import Case
+from oomctl.analyzers.triage.remedies.options import Direction, Engine
+from oomctl.schemas.verdict import Incident
+
+POOL_GATES = ("kv_blocks", "kv_fits_request")
+"""Refusals for want of KV pool."""
+
+
+@dataclass(frozen=True)
+class Need:
+    """A component, or a part of one, that must become smaller or larger.
+
+    Attributes:
+        component: As in the event table, or host.
+        direction: Which way.
+        part: What of it; the component as a whole where None.
+        why: Said of the first option in place of its own sentence, if that option is a share of the device.
+        but: Said after the first option's sentence: what does not help, though people try it.
+        only_set: Only options whose value the log shows.
+        most: How many options at most.
+    """
+
+    component: str
+    direction: Direction = "less"
+    part: str | None = None
+    why: str | None = None
+    but: str | None = None
+    only_set: bool = False
+    most: int | None = None
+
+
+def needs(case: Case, incident: Incident, engine: Engine) -> Iterator[Need]:
+    """What an incident needs, the most effective first."""
+    causes = {cause.cause for cause in incident.causes}
+    if incident.resource == "host":
+        yield Need("host", only_set=True)
+    elif incident.verdict == "capacity_gate":
+        yield from _gate(case, causes)
+    elif "library_workspace" in causes:
+        yield Need(
+            "kv_pool", why="Leave more of the device outside the budget, for handles and workspaces of the libraries."
+        )
+    elif incident.oom_class == "warm_up":
+        yield from _warm_up(case, causes, engine)
+    elif incident.oom_class == "load_time":
+        yield Need("weights", but=_no_help(engine, "before they are loaded"))
+        yield Need("weights", part="layers")
+        yield Need("weights", part="models")
+    elif incident.oom_class == "prefill_spike":
+        yield from _prefill(case, incident)
+    elif incident.oom_class == "decode_growth":
+        if ran_at_once(case) == 1:  # it filled the pool alone
+            yield Need("kv_pool", part="request")
+        yield Need("kv_pool", part="use")
+    elif incident.oom_class == "recovery":
+        if "adapter_load" in causes:
+            yield Need("adapter")
+        if "transfer_buffers" in causes:
+            yield Need("transfer", "more")
+        yield Need("weights", part="models")
+        yield Need("kv_pool", why="Leave room for old and new together.")
+
+
+def _gate(case: Case, causes: set[str]) -> Iterator[Need]:
+    """A larger pool is never the answer where somebody else holds the device."""
+    gate = (case.gate or {}).get("gate")
+    if gate == "warm_up_fits":
+        yield Need("activation")
+    if causes & {"foreign_process", "earlier_incarnation"} or not (gate in POOL_GATES or "over_committed_budget" in causes):
+        return
+    if gate == "kv_fits_request":
+        yield Need("kv_pool", part="request")
+    if gate != "start_memory":
+        yield Need("kv_pool", "more")
+        yield Need("weights", most=1)
+
+
+def _warm_up(case: Case, causes: set[str], engine: Engine) -> Iterator[Need]:
+    before_pool = engine.sizes_pool_last or _profiling(case)
+    if not before_pool:
+        yield Need("kv_pool", why="The KV pool took what the warm-up needed: give it a smaller share.")
+    if before_pool and case.called(MULTIMODAL):
+        yield Need("activation", part="encoder")
+    order = ["logits", "activation"] if "sampler_warm_up" in causes else ["activation", "logits"]
+    if before_pool:
+        yield from map(Need, order)
+        yield Need("weights", but=_no_help(engine, "before the KV pool exists"), most=1)
+    elif "graph_capture" in causes or _capturing(case):
+        yield Need("graph_pool")
+    else:
+        yield Need(order[0])
+    yield Need("weights", part="layers")
+
+
+def _prefill(case: Case, incident: Incident) -> Iterator[Need]:
+    if case.called(MULTIMODAL):
+        yield Need("activation", part="encoder")
+    elif case.called(PROMPT_LOGPROBS):
+        yield Need("logits", part="prompt")
+    if not case.called(MULTIMODAL):
+        yield Need("activation")
+    if incident.resource == "kv_blocks":  # a smaller pool would make that worse
+        yield Need("kv_pool", part="use")
+    else:
+        yield Need("kv_pool", why="Leave more of the device to activations.")
+
+
+def _profiling(case: Case) -> bool:
+    """Whether it was the profiling run, before there was a KV pool: the budget's size has no effect yet."""
+    if not case.frames_of("warm_up", "profile") or case.frames_of("warm_up", "capture", "kv_pool"):
+        return False
+    return not any(row["phase"] == "kv_allocated" for row in case.ask("phases")) and not case.has_pool
+
+
+def _capturing(case: Case) -> bool:
+    return bool(case.stage_rows) and case.stage_rows[0]["phase"] == "capturing"
+
+
+def _no_help(engine: Engine, when: str) -> str | None:
+    """That the engine's budget does not help yet."""
+    return None if engine.budget is None else f"{engine.budget} does not help {when}"
+
+
+def ran_at_once(case: Case) -> int | None:
+    """The most requests that ran at once before the pool was full, where that was reported."""
+    ran = [row["running_requests"] for row in case.ask("kv_usage") if row["running_requests"]]
+    ran += [member["running_before"] for member in case.members if member.get("running_before")]
+    return max(ran, default=None)

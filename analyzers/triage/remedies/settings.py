@@ -1,0 +1,69 @@
+"""From a need to remedies: each option that meets it, with a value and its arithmetic."""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from oomctl.analyzers.triage.case import Case
+from oomctl.analyzers.triage.remedies import amounts, budget
+from oomctl.analyzers.triage.remedies.choices import Choice, choices
+from oomctl.analyzers.triage.remedies.needs import Need
+from oomctl.analyzers.triage.remedies.options import Engine
+from oomctl.analyzers.triage.remedies.versions import parse
+from oomctl.schemas.verdict import Incident, Remedy
+
+_ON = ("true", "1", "yes", "on")
+
+
+def propose(case: Case, incident: Incident, engine: Engine, need: Need) -> Iterator[Remedy]:
+    """Remedies that meet a need, in the order of the engine's file.
+
+    Left out are options that the version lacks, that another one overrides, and that are at their limit or set so already.
+    """
+    found = (
+        remedy
+        for choice in choices(case, engine, need, parse(case.engine[1]))
+        for remedy in _remedy(case, incident, choice)
+    )
+    yield from islice(found, need.most)
+
+
+def _remedy(case: Case, incident: Incident, choice: Choice) -> Iterator[Remedy]:
+    option, move, current = choice.option, choice.move, choice.current
+    if move.gives is not None:
+        on = (
+            (current or "").lower() in _ON if option.kind == "switch" else move.set and (current or "").startswith(move.set)
+        )
+        if not on:
+            yield amounts.fixed(incident, choice.action, choice.spelling.typed(move.set), move)
+    elif move.raised == choice.need.direction:
+        yield from _raised(case, incident, choice)
+    elif move.formula == "share_of_total":
+        yield from budget.lower(case, incident, choice.spelling.name, choice.number, choice.action, move.holds)
+    elif option.kind == "requests" and move.part == "use":
+        yield from amounts.fewer_requests(case, choice.spelling, choice.number, choice.action)
+    elif move.part == "request" and incident.verdict == "capacity_gate":
+        yield amounts.fitting_length(case, incident, choice.spelling, choice.action)
+    else:
+        yield from _lowered(case, incident, choice)
+
+
+def _raised(case: Case, incident: Incident, choice: Choice) -> Iterator[Remedy]:
+    if choice.option.kind == "devices":
+        yield amounts.more_devices(case, incident, choice.spelling, choice.number, choice.action)
+    elif choice.move.formula == "share_of_total":
+        yield from budget.higher(case, incident, choice.spelling.name, choice.number, choice.action)
+    elif choice.option.suggest is not None and (choice.number or 0) < float(choice.option.suggest):
+        yield amounts.fixed(incident, choice.action, choice.spelling.typed(choice.option.suggest), choice.move)
+    else:
+        value = "N" if choice.option.kind == "gib" else "higher"
+        yield amounts.fixed(incident, choice.action, choice.spelling.typed(value), choice.move)
+
+
+def _lowered(case: Case, incident: Incident, choice: Choice) -> Iterator[Remedy]:
+    option, current = choice.option, choice.number
+    if current is None:
+        yield amounts.unknown(incident, choice, parse(case.engine[1]))
+    elif current <= 0 < option.lowest and option.suggest is not None:  # 0 or less stands for "no limit"
+        yield amounts.fixed(incident, choice.action, choice.spelling.typed(option.suggest), choice.move)
+    elif current > option.lowest:
+        yield from amounts.lowered(case, incident, choice, current)
