@@ -48,7 +48,7 @@ def explain(
         sys.stdout.write(page_of(engine))
         return
     known = [word for page in found for word in (page.code, page.name)] + list(options.names())
-    raise OomctlError(f"no class or engine {code!r}", closest(code, known), ExitCode.USAGE)
+    raise OomctlError(f"no class {code!r}, and no engine of that name", closest(code, known), ExitCode.USAGE)
 
 
 def pages() -> list[Page]:
