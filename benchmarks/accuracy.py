@@ -32,7 +32,8 @@ class Outcome:
         name: Of the case.
         confidence: Of the root incident; None where none was found.
         right: Verdict, class, resource and survival are right.
-        undetermined: Not right, but no wrong answer either: no incident was found, or no verdict or class was given.
+        undetermined: Not right, but no wrong answer either: no incident was found, or no verdict, or no class
+            of the right resource, was given.
         cause_right: So is the first cause, where one is asserted.
         said: What was said, for a miss.
         family: Of engines.
@@ -67,7 +68,8 @@ def judge(name: str, label: Label, incidents: list[Incident], family: str = "", 
         and root.resource == label["resource"]
         and (label["survived"] is None or root.survived in (label["survived"], None))
     )
-    undetermined = not right and (root.verdict is None or (root.verdict == "oom" and root.oom_class is None))
+    open_class = root.verdict == "oom" and root.oom_class is None and root.resource in (label["resource"], None)
+    undetermined = not right and (root.verdict is None or open_class)
     cause_right = label["cause"] is None or cause in (label["cause"], *label["also_causes"])
     return Outcome(name, root.confidence, right, undetermined, cause_right, said, family, kind, fixture)
 
