@@ -3,7 +3,7 @@
 Which class a family cannot show, and why: `CANNOT`. Those families have look-alikes of it instead.
 """
 
-from tests.scenarios.families import llama_cpp, lmdeploy, ollama, tensorrt_llm_cpp, tensorrt_llm_pytorch, tgi
+from tests.scenarios.families import llama_cpp, lmdeploy, ollama, tensorrt_llm_cpp, tensorrt_llm_pytorch, tgi, transformers
 from tests.scenarios.families.dialect import Fixture
 from tests.scenarios.families.stories import STORIES
 from tests.scenarios.families.teller import Teller
@@ -14,7 +14,7 @@ CANNOT: dict[tuple[str, str], str] = {
 }
 """(family, class): why no log of that family can show it."""
 
-_FAMILIES = (tensorrt_llm_cpp, tensorrt_llm_pytorch, llama_cpp, ollama, tgi, lmdeploy)
+_FAMILIES = (tensorrt_llm_cpp, tensorrt_llm_pytorch, llama_cpp, ollama, tgi, lmdeploy, transformers)
 
 
 def fixtures() -> list[Fixture]:

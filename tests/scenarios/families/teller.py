@@ -76,6 +76,7 @@ class Teller:
             "running": running,
             "waiting": waiting,
         }
+        self.sizes(held=self.values["weights"] + self.values["kv"] * tenths // 1000)
 
     def shortage(self, shortage: Shortage) -> None:
         """The failed allocation that the failure prints."""
@@ -86,6 +87,7 @@ class Teller:
             cached=shortage.cached_bytes,
             own=shortage.own_bytes,
             allocated=shortage.allocated_bytes,
+            reserved=shortage.allocated_bytes + shortage.cached_bytes,
         )
 
     def wait(self, low_s: float, high_s: float) -> None:
