@@ -91,7 +91,7 @@ def outcomes(seeds: int, ranks: tuple[int, ...]) -> Iterator[Outcome]:
                     with storage.connect() as connection:
                         frame = build_arrow(scenario.name, seed=seed, ranks=count, engine=engine)
                         connection.register("frame", frame)
-                        connection.execute("INSERT INTO events BY NAME SELECT * FROM frame")
+                        storage.load_relation(connection, "frame")
                         connection.unregister("frame")
                         yield judge(f"table {name}", scenario.label, triage(connection), engine, shape)
                     text = render_log(scenario.name, seed=seed, ranks=count, engine=engine)

@@ -2,18 +2,18 @@
 
 import os
 import re
+import secrets
 import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from itertools import islice
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from oomctl.schemas import ddl
+from oomctl.schemas.declare import Kind
 from oomctl.schemas.errors import ExitCode, OomctlError
-from oomctl.schemas.events import COMMON_NAMES, SCHEMA_VERSION, SORT_KEY
+from oomctl.schemas.events import COMMON_NAMES, KINDS, SCHEMA_VERSION, SORT_KEY
 from oomctl.schemas.rows import Row
 
 if TYPE_CHECKING:
@@ -26,62 +26,117 @@ PARQUET_MAGIC = b"PAR1"
 NEEDED = ("stream", "seq", "kind")
 MAX_ROW_BYTES = 16 * 1024 * 1024
 CHUNK_ROWS = 122_880
-"""Rows loaded before the table is compressed: a row group of DuckDB's, which is compressed once."""
+"""Rows of a kind that are loaded at once: a row group of DuckDB's, which is compressed once."""
+WRITE_ROWS = 1024
+"""Rows of a kind that are kept before they are written to its file; CHUNK_ROWS is a multiple of it."""
+MEMORY_LIMIT = "192MiB"
 
 
 def connect() -> "duckdb.DuckDBPyConnection":
     """An empty in-memory DuckDB with the event table and its views, in UTC, that loads no extension from anywhere."""
     import duckdb
 
-    connection = duckdb.connect(config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"})
+    connection = duckdb.connect(
+        config={
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "memory_limit": MEMORY_LIMIT,
+            # What does not fit is put down there, and removed with the connection; by default that is the working folder.
+            "temp_directory": str(Path(tempfile.gettempdir()) / f"oomctl-{os.getpid()}-{secrets.token_hex(4)}"),
+        }
+    )
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET enable_progress_bar = false")
-    # Most of the wide table is NULL: compressed, it takes a fiftieth of the memory.
     connection.execute("ATTACH ':memory:' AS oomctl (COMPRESS)")
     connection.execute("USE oomctl")
-    connection.execute(ddl.script())
+    connection.execute(ddl.store())
     return connection
 
 
 def load_rows(connection: "duckdb.DuckDBPyConnection", rows: Iterable[Row]) -> int:
-    """Append rows to the event table, by way of newline-delimited JSON, which DuckDB reads in parallel.
+    """Append rows to the event table, by way of newline-delimited JSON, a file per kind, which DuckDB reads in parallel.
 
     Returns:
         How many rows were added.
     """
-    source = iter(rows)
     count = 0
-    with _scratch_file() as path:
-        while True:
-            added, kinds = _write_rows(path, islice(source, CHUNK_ROWS))
-            if not added:
-                return count
-            count += added
-            # Only the kinds that occur: DuckDB would parse a struct of NULLs per row for each of the others.
-            wanted = {name: kind for name, kind in ddl.columns().items() if name in kinds or name in COMMON_NAMES}
-            spec = ", ".join(f"'{name}': '{kind}'" for name, kind in (wanted | {"ts": "BIGINT"}).items())
-            connection.execute(
-                f"INSERT INTO {ddl.TABLE} BY NAME SELECT * REPLACE (make_timestamp(ts) AS ts) "
-                f"FROM read_json(?, format = 'newline_delimited', columns = {{{spec}}}, "
-                f"maximum_object_size = {MAX_ROW_BYTES})",
-                [str(path)],
-            )
-            if added == CHUNK_ROWS:
-                connection.execute("CHECKPOINT")  # compresses what was added
+    waiting: dict[str, _Waiting] = {}
+    encode = msgspec.json.Encoder().encode
+    with tempfile.TemporaryDirectory(prefix="oomctl-") as folder:
+        try:
+            for row in rows:
+                kind = row["kind"]
+                queue = waiting.get(kind)
+                if queue is None:
+                    queue = waiting[kind] = _Waiting(Path(folder) / f"{kind}.ndjson")
+                queue.rows.append(encode(row))
+                if len(queue.rows) == WRITE_ROWS:
+                    queue.write()
+                    if queue.written == CHUNK_ROWS:
+                        queue.load(connection, KINDS[kind])
+                count += 1
+            for kind, queue in waiting.items():
+                queue.write()
+                queue.load(connection, KINDS[kind])
+        finally:
+            for queue in waiting.values():
+                queue.file.close()
+    return count
 
 
-def _write_rows(path: Path, rows: Iterable[Row]) -> tuple[int, set[str]]:
-    """Write rows as newline-delimited JSON; returns how many, and their kinds."""
-    encoder = msgspec.json.Encoder()
-    count = 0
-    kinds: set[str] = set()
-    with path.open("wb") as file:
-        for row in rows:
-            file.write(encoder.encode(row))
-            file.write(b"\n")
-            kinds.add(row["kind"])
-            count += 1
-    return count, kinds
+class _Waiting:
+    """Rows of one kind on their way."""
+
+    def __init__(self, path: Path) -> None:
+        self.rows: list[bytes] = []
+        self.written = 0
+        self.file = path.open("w+b")
+
+    def write(self) -> None:
+        """Put them into the file."""
+        self.file.write(b"\n".join(self.rows) + b"\n")
+        self.written += len(self.rows)
+        self.rows.clear()
+
+    def load(self, connection: "duckdb.DuckDBPyConnection", kind: Kind) -> None:
+        """Store what is in the file, and empty it."""
+        self.file.flush()
+        wanted = {name: kind_ for name, kind_ in ddl.columns().items() if name == kind.name or name in COMMON_NAMES}
+        spec = ", ".join(f"'{name}': '{kind_}'" for name, kind_ in (wanted | {"ts": "BIGINT"}).items() if name != "kind")
+        source = (
+            f"(SELECT * REPLACE (make_timestamp(ts) AS ts) FROM read_json(?, format = 'newline_delimited', "
+            f"columns = {{{spec}}}, maximum_object_size = {MAX_ROW_BYTES}))"
+        )
+        connection.execute(ddl.insert(kind, source), [self.file.name])
+        if self.written == CHUNK_ROWS:
+            connection.execute("CHECKPOINT")  # compresses what was added
+        self.file.seek(0)
+        self.file.truncate()
+        self.written = 0
+
+
+def load_relation(connection: "duckdb.DuckDBPyConnection", source: str, parameters: Sequence[str] = ()) -> int:
+    """Append the rows of a relation that has columns of the event table; those that it lacks are NULL.
+
+    Args:
+        connection: From `connect`.
+        source: What stands behind FROM.
+        parameters: Of `source`.
+
+    Returns:
+        How many rows were added.
+
+    Raises:
+        OomctlError: If a row is of a kind that is not declared.
+    """
+    counts = connection.execute(f"SELECT kind, count(*) FROM {source} GROUP BY ALL ORDER BY ALL", parameters).fetchall()
+    unknown = [kind for kind, _ in counts if kind not in KINDS]
+    if unknown:
+        raise OomctlError(f"not an event table of oomctl: unknown kind {str(unknown[0])!r}")
+    for kind, _ in counts:
+        rows = f"(SELECT * FROM {source} WHERE kind = '{kind}')"
+        connection.execute(ddl.insert(KINDS[kind], rows), parameters)
+    return sum(count for _, count in counts)
 
 
 def write_parquet(connection: "duckdb.DuckDBPyConnection", path: Path, writer: str, incident_id: str | None = None) -> None:
@@ -145,9 +200,7 @@ def load_parquet(connection: "duckdb.DuckDBPyConnection", path: Path, name: str 
             raise OomctlError(
                 f"not an event table of oomctl: {wrong[0]} ({name})", "give a file that `oomctl import` wrote"
             )
-        before = _count(connection)
-        connection.execute(f"INSERT INTO {ddl.TABLE} BY NAME SELECT * FROM read_parquet(?)", [str(path)])
-        added = _count(connection) - before
+        added = load_relation(connection, "read_parquet(?)", [str(path)])
         if not added:
             raise OomctlError(f"a recording without a row ({name})", "import the log again, or give the log itself")
         return added
@@ -173,16 +226,5 @@ def _check_version(version: str | None, name: str) -> None:
         )
 
 
-def _count(connection: "duckdb.DuckDBPyConnection") -> int:
-    row = connection.execute(f"SELECT count(*) FROM {ddl.TABLE}").fetchone()
-    return int(row[0]) if row else 0
-
-
 def _quoted(value: str) -> str:
     return value.replace("'", "''")
-
-
-@contextmanager
-def _scratch_file() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="oomctl-") as folder:
-        yield Path(folder) / "rows.ndjson"

@@ -24,7 +24,7 @@ SIZE = r"([\d.]+) (bytes|KiB|MiB|GiB)"
 def _load(frame: pl.DataFrame) -> duckdb.DuckDBPyConnection:
     connection = storage.connect()
     connection.register("frame", frame.to_arrow())
-    connection.execute("INSERT INTO events BY NAME SELECT * FROM frame")
+    storage.load_relation(connection, "frame")
     return connection
 
 

@@ -35,7 +35,7 @@ def connected(
     connection = storage.connect()
     connection.register("frame", frame)
     order = " ORDER BY seq DESC" if backwards else ""
-    connection.execute(f"INSERT INTO events BY NAME SELECT * FROM frame{order}")
+    storage.load_relation(connection, f"(SELECT * FROM frame{order})")
     connection.unregister("frame")
     queries.install(connection)
     return connection

@@ -1,13 +1,12 @@
-"""Which lines are worth a look: each shape of line is judged once.
+"""Which lines are worth a look: those that hold a text that a reader's rule or a failure needs.
 
-A line is looked at if its shape holds the shape of a text that a reader's rule or a failure needs. That can only let more
-lines through, never fewer.
+That can only let more lines through than tell anything, never fewer.
 """
 
 import re
+from functools import cache
 
 from oomctl.collectors.artifacts.logs import registry
-from oomctl.collectors.artifacts.logs.shapes import blot
 
 FAILURES: tuple[str, ...] = (
     "Traceback", "ERROR", "WARN", "CRITICAL", "FATAL", "rror", "xception", "emory", "OOM", "illed", "KILL", "xit",
@@ -24,38 +23,43 @@ _FAILURE = re.compile(rb"Traceback|[Oo]ut ?[Oo]f ?[Mm]emory|EngineCore (?:failed
 MAX_PASTED = 40
 """Lines above a failure in which a prompt may have opened that holds it."""
 MAX_BACK = 400
-MAX_REMEMBERED_BYTES = 64 << 20
-"""Of shapes; a log with more is not of the kind that this helps with, and starts over."""
+SMALL_BYTES = 256 * 1024
+"""A smaller piece is looked through before pyarrow would be imported."""
 
 
-class Interest:
-    """Remembers the shapes of one stream's lines.
+@cache
+def wanted() -> tuple[str, ...]:
+    """The texts of which a line of interest holds one; none holds another."""
+    texts = {*FAILURES, *registry.literals()}
+    return tuple(sorted(text for text in texts if not any(other != text and other in text for other in texts)))
 
-    Args:
-        remembered_bytes: How many bytes of them.
-    """
 
-    def __init__(self, remembered_bytes: int = MAX_REMEMBERED_BYTES) -> None:
-        self._limit = remembered_bytes
-        wanted = {blot(text.encode()) for text in (*FAILURES, *registry.literals())}
-        self._wanted = [text for text in wanted if not any(other != text and other in text for other in wanted)]
-        self._dull: set[bytes] = set()
-        self._keen: set[bytes] = set()
-        self._remembered = 0
+def of_interest(chunk: bytes) -> list[int]:
+    """Indices of the lines of a chunk that are worth a look, as `chunk.split(b"\\n")` counts them."""
+    if len(chunk) < SMALL_BYTES:
+        return by_text(chunk)
+    return by_automaton(chunk)
 
-    def of(self, chunk: bytes) -> list[int]:
-        """Indices of the lines of a chunk that are worth a look, as `chunk.split(b"\\n")` counts them."""
-        shapes = blot(chunk).split(b"\n")
-        if self._remembered > self._limit:
-            self._dull.clear()
-            self._keen.clear()
-            self._remembered = 0
-        for shape in set(shapes) - self._dull - self._keen:
-            found = any(map(shape.__contains__, self._wanted))
-            (self._keen if found else self._dull).add(shape)
-            self._remembered += len(shape)
-        keen = self._keen
-        return [index for index, shape in enumerate(shapes) if shape in keen]
+
+def by_text(chunk: bytes) -> list[int]:
+    """As `of_interest`, text by text."""
+    texts = [text.encode() for text in wanted()]
+    return [index for index, line in enumerate(chunk.split(b"\n")) if any(map(line.__contains__, texts))]
+
+
+def by_automaton(chunk: bytes) -> list[int]:
+    """As `of_interest`, by RE2, which looks for all texts at once: linear, whatever the lines hold."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    lines = pc.split_pattern(pa.array([chunk], pa.binary()), "\n").flatten()
+    found: list[int] = pc.indices_nonzero(pc.match_substring_regex(lines, _alternation())).to_pylist()
+    return found
+
+
+@cache
+def _alternation() -> str:
+    return "|".join(map(re.escape, wanted()))
 
 
 def context(lines: list[bytes], index: int, limit: int) -> range:

@@ -23,14 +23,13 @@ class LogReading:
     Args:
         file: Its bytes. Where it may still grow, its `read` gives None for "nothing now", and `follow` passes that on.
         stream: What rows call it.
-        remembered_bytes: Bounds what is remembered of the lines' shapes; None for what suits a file.
 
     Attributes:
         rows: Of the event table.
     """
 
-    def __init__(self, file: BinaryIO, stream: str, remembered_bytes: int | None = None) -> None:
-        self._source = RawLines(file) if remembered_bytes is None else RawLines(file, remembered_bytes)
+    def __init__(self, file: BinaryIO, stream: str) -> None:
+        self._source = RawLines(file)
         self._lines = Lines()
         self._emitter = Emitter(stream)
         self._assembler = Assembler()

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Iterator
 from typing import BinaryIO
 
-from oomctl.collectors.artifacts.logs.interest import MAX_BACK, MAX_REMEMBERED_BYTES, Interest, context
+from oomctl.collectors.artifacts.logs.interest import MAX_BACK, context, of_interest
 
 SNIFF_BYTES = 8192
 MAX_LINE_BYTES = 1 << 20
@@ -15,10 +15,6 @@ _BLANK = b"\r\n\t \0"
 class RawLines:
     """The lines of a binary stream, which may still grow: like Python's raw files, its `read` gives None for "nothing now".
 
-    Args:
-        file: The stream.
-        remembered_bytes: Bounds what is remembered of the lines' shapes.
-
     Attributes:
         bytes: Read so far.
         lines: Read so far; a last line without \\n counts.
@@ -26,9 +22,8 @@ class RawLines:
         problem: Why nothing can be read ("empty file", "not a text log"), else None.
     """
 
-    def __init__(self, file: BinaryIO, remembered_bytes: int = MAX_REMEMBERED_BYTES) -> None:
+    def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._interest = Interest(remembered_bytes)
         self._passed: list[bytes] = []
         self.bytes = 0
         self.lines = 0
@@ -95,7 +90,7 @@ class RawLines:
         lines = self._passed + fresh
         before = self.lines - shift
         self.lines += len(fresh)
-        for hit in [*(shift + index for index in self._interest.of(chunk)), len(lines)]:
+        for hit in [*(shift + index for index in of_interest(chunk)), len(lines)]:
             while done < hit and attentive():
                 yield before + done + 1, self._decode(lines[done])
                 done += 1
