@@ -4,7 +4,7 @@ from functools import cache
 from typing import Any
 
 import polars as pl
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from oomctl.schemas.common import COMMON
 from oomctl.schemas.declare import Field, Type
@@ -69,7 +69,7 @@ def build_arrow(
         engine: vllm or sglang; None, or one that cannot show the scenario, gives its usual engine.
 
     Returns:
-        All columns of the event table, as `INSERT INTO events BY NAME` takes them. The rows lie in blocks of one kind:
+        All columns of the event table, as `storage.load_relation` takes them. The rows lie in blocks of one kind:
         `seq` orders them, not their position. Columns of other kinds are null and share one buffer, so that ten million
         rows stay small.
     """
