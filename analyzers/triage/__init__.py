@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from oomctl import queries
 from oomctl.analyzers.triage import texts
 from oomctl.analyzers.triage.case import Case
+from oomctl.analyzers.triage.causes import OTHER_DEATH
 from oomctl.analyzers.triage.groups import incidents
 from oomctl.analyzers.triage.repeats import fold
 from oomctl.analyzers.triage.verdict import incident
@@ -18,7 +19,7 @@ MAX_INCIDENTS = 200
 
 
 def triage(connection: "duckdb.DuckDBPyConnection", last: bool = False) -> list[Incident]:
-    """Every incident in the event table, fatal ones first, then in their order.
+    """Every incident in the event table: those of memory first, of these the fatal ones first, then in their order.
 
     Args:
         connection: With the event table.
@@ -30,8 +31,13 @@ def triage(connection: "duckdb.DuckDBPyConnection", last: bool = False) -> list[
         newest = {members[0]["worker"]: members[0]["incarnation"] for members in groups}
         groups = [members for members in groups if newest[members[0]["worker"]] == members[0]["incarnation"]]
     found = [(members[0]["stream"], incident(Case(connection, members[0], members))) for members in groups[-MAX_INCIDENTS:]]
-    ordered = sorted(fold(found), key=lambda item: item.survived is True)
+    ordered = sorted(fold(found), key=lambda item: (_of_another_kind(item), item.survived is True))
     return texts.fill(connection, ordered)
+
+
+def _of_another_kind(item: Incident) -> bool:
+    """Whether an engine died of something else, or of what the log does not tell."""
+    return any(cause.cause == OTHER_DEATH for cause in item.causes)
 
 
 __all__ = ["triage"]

@@ -16,6 +16,29 @@ MULTIMODAL = re.compile(
 PROMPT_LOGPROBS = re.compile(r"_?get_prompt_logprobs\w*|\w*(prompt|input)_logprobs\w*")
 """Functions that compute the logits of every position of a prompt."""
 
+TOLD: dict[str, tuple[OomClass, str, float]] = {
+    "engine_deserialization": ("load_time", "load", 0.85),
+    "weights_buffer": ("load_time", "load", 0.85),
+    "component_model": ("load_time", "load", 0.85),
+    "component_kv_cache": ("warm_up", "kv_pool", 0.85),
+    "component_resources": ("warm_up", "kernels", 0.85),
+    "executor_creation": ("warm_up", "kv_pool", 0.5),
+    "model_instance": ("warm_up", "kernels", 0.6),
+    "kv_buffer": ("warm_up", "kv_pool", 0.85),
+    "compute_buffer": ("warm_up", "kernels", 0.7),
+    "wake_up": ("recovery", "wake_up", 0.85),
+}
+"""What an engine's own report tells of the moment: class, part and weight by the error_type that its reader gives."""
+
+
+def told(case: Case, oom_class: OomClass) -> tuple[str, float, list[EvidenceRow]]:
+    """(part, weight, rows) of the member whose error type tells a class most clearly; ("", 0, []) where none does."""
+    found = [row for row in case.members if row["what"] == "oom" and TOLD.get(row["name"], ("",))[0] == oom_class]
+    if not found:
+        return "", 0.0, []
+    best = max(found, key=lambda row: TOLD[row["name"]][2])
+    return TOLD[best["name"]][1], TOLD[best["name"]][2], [best]
+
 
 @dataclass
 class Assessment:

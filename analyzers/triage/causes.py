@@ -1,5 +1,6 @@
 """The chain of causes: what to mend first, then what made it possible."""
 
+from oomctl.analyzers.triage import death
 from oomctl.analyzers.triage import foreign as others_held
 from oomctl.analyzers.triage.assess import Assessment
 from oomctl.analyzers.triage.case import Case
@@ -11,12 +12,15 @@ from oomctl.schemas.verdict import Cause
 
 NON_FRAMEWORK_SHARE = 0.05
 """Of the device: contexts, libraries and collectives normally take 0.2 to 1.5 GiB of 80."""
+OTHER_DEATH = "other_failure"
 HIGH_UTILIZATION = 0.95
 """gpu_memory_utilization from which the budget leaves little for what is not in the profile."""
 
 
 def chain(case: Case, chosen: Assessment | None, others: Foreign) -> list[Cause]:
     """The causes of an incident, in the order in which to mend them."""
+    if case.root["what"] == "death":
+        return [Cause(cause=OTHER_DEATH, detail=death.reason(case.root), cites=cite([case.root]))]
     if case.root["what"] == "oom" and case.root["resource"] == "host":
         return [_host(case)]  # what the classes say is about the device
     causes = list(chosen.causes) if chosen is not None else _unclassified(case, others)

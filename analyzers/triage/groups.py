@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from oomctl.analyzers.triage import death
 from oomctl.analyzers.triage.evidence import EvidenceRow, ask
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ def incidents(connection: "duckdb.DuckDBPyConnection") -> list[list[EvidenceRow]
     """The members of each incident, the root first, in the order of their roots.
 
     What the engine itself survived (retractions, preemptions, fallbacks) is one incident per worker, incarnation and kind,
-    however much work was done in between; pressure that is only seen in the usage reports joins it.
+    however much work was done in between; pressure that is only seen in the usage reports joins it. An engine that died
+    without any such failure is one too.
     """
     failures = ask(connection, "failures")
     hard = [row for row in failures if not row["soft"]]
@@ -31,6 +33,11 @@ def incidents(connection: "duckdb.DuckDBPyConnection") -> list[list[EvidenceRow]
         _join_soft(groups, row)
     for row in ask(connection, "kv_pressure"):
         _join_pressure(groups, row)
+    failed = {(row["stream"], row["worker"], row["incarnation"]) for row in hard}
+    for row in ask(connection, "other_deaths"):
+        life = (row["stream"], row["worker"], row["incarnation"])
+        if life not in failed and not death.stopped(row):
+            groups[*life, "death"] = [row]
     found = [_rooted(members) for members in groups.values() if not _chance(members)]
     return sorted(found, key=lambda members: (members[0]["stream"], members[0]["seq"]))
 

@@ -1,6 +1,6 @@
 """OOM001 load_time: weights, layout conversion and staging copies overlap while loading."""
 
-from oomctl.analyzers.triage.assess import Assessment, frame_words
+from oomctl.analyzers.triage.assess import Assessment, frame_words, told
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import cite
 from oomctl.analyzers.triage.foreign import held_by_an_earlier_life
@@ -29,6 +29,9 @@ def assess(case: Case) -> Assessment:
         name, detail = _CAUSES[part]
         shown = case.frames_of("load_time", part)[:1]
         result.causes.append(Cause(cause=name, bytes=case.figures["requested_bytes"], detail=detail, cites=cite(shown)))
+    _, weight, reported = told(case, "load_time")
+    if reported:
+        result.add("the engine reports it of its weights", weight, reported)
     said = [row for row in case.members if "Failed to load model" in (row.get("message") or "")]
     if said:
         result.add("the engine says that it failed to load the model", 0.7, said[:1])

@@ -8,9 +8,12 @@ def survived(case: Case) -> tuple[bool | None, list[EvidenceRow]]:
     """Whether the worker went on after the failure, and the row that shows it; None where the log ends there."""
     last = max(member["seq"] for member in case.members)
     deaths = case.ask("deaths")
-    if case.root["what"] in ("killed", "refusal") or any(member["fatal"] for member in case.members):
+    if case.root["what"] in ("killed", "refusal", "death") or any(member["fatal"] for member in case.members):
         return False, deaths[:1]
-    for row in case.ask("outcome"):
+    signs = case.ask("outcome")
+    for row in signs:
+        if _late(row, signs):
+            continue
         if row["what"] in ("ready", "serving", "throughput", "batch") and row["went_on"]:
             return True, [row]
         if not row["went_on"]:
@@ -20,3 +23,15 @@ def survived(case: Case) -> tuple[bool | None, list[EvidenceRow]]:
     if case.root["soft"]:
         return True, [case.root]
     return (False, deaths[:1]) if deaths else (None, [])
+
+
+def _late(row: EvidenceRow, signs: list[EvidenceRow]) -> bool:
+    """Whether a usage report is the only sign of life before the end: it averages over what was done before the failure."""
+    if row["what"] != "throughput":
+        return False
+    until_end = []
+    for sign in signs:
+        until_end.append(sign)
+        if not sign["went_on"]:
+            break
+    return not until_end[-1]["went_on"] and sum(sign["went_on"] for sign in until_end) == 1

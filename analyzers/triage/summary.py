@@ -1,5 +1,6 @@
 """The verdict in one sentence."""
 
+from oomctl.analyzers.triage import death
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.words import printed, size
 from oomctl.schemas.verdict import Incident
@@ -19,6 +20,10 @@ def summary(case: Case, incident: Incident) -> str:
     root = case.root
     if incident.verdict == "capacity_gate":
         return _gate(case, incident)
+    if root["what"] == "death":
+        if incident.verdict == "not_oom":
+            return f"Not a memory death: {death.reason(root)}"
+        return f"The engine died; nothing recorded says whether memory was the reason: {death.reason(root)}"
     if incident.verdict == "not_oom":
         return f"Not a lack of memory: {root['name'].replace('_', ' ')}."
     if incident.verdict is None:

@@ -3,7 +3,7 @@
 import hashlib
 from datetime import UTC
 
-from oomctl.analyzers.triage import cohort, ledger, outcome, remedies
+from oomctl.analyzers.triage import cohort, death, ledger, outcome, remedies
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.causes import chain
 from oomctl.analyzers.triage.decide import UNDECIDED, Decision, corroboration, decide
@@ -79,7 +79,7 @@ def _verdict(root: EvidenceRow) -> Verdict | None:
         return "capacity_gate"
     if root["what"] == "fault" and root["name"] in ("illegal_access", "capture_failed", "kernel_resources"):
         return "not_oom"
-    return None
+    return "not_oom" if death.told(root) else None
 
 
 def _resource(root: EvidenceRow) -> Resource | None:
@@ -96,6 +96,8 @@ def _confidence(case: Case, verdict: Verdict | None, decision: Decision) -> floa
     root = case.root
     if root["what"] == "killed":
         return (KILLED if root["name"] == "sigkill" else VANISHED) * corroboration(case)
+    if root["what"] == "death":
+        return death.NOT_MEMORY if verdict == "not_oom" else 0.3
     if root["what"] == "fault":
         return NOT_MEMORY * corroboration(case) if verdict == "not_oom" else 0.3
     if root["what"] == "refusal":
@@ -114,6 +116,9 @@ def _basis(case: Case, verdict: Verdict | None) -> list[Evidence]:
         return [statement("the engine refused to go on; no allocation had failed", "capacity_gate", 0.9, [case.gate])]
     if root["what"] == "killed":
         return [statement("the process was killed, and nothing here says by whom", "host", 0.5, [root])]
+    if root["what"] == "death":
+        says = "the engine died, and no failure of memory was seen before it"
+        return [statement(says, verdict or "undetermined", 0.7, [root])]
     if root["what"] == "fault":
         says = (
             "the failure is not a lack of memory"

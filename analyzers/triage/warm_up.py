@@ -1,6 +1,6 @@
 """OOM002 warm_up: profiling, autotuning, compilation, graph capture or the KV pool itself needs more than was left."""
 
-from oomctl.analyzers.triage.assess import Assessment, frame_words
+from oomctl.analyzers.triage.assess import Assessment, frame_words, told
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import cite
 from oomctl.analyzers.triage.foreign import held_by_an_earlier_life
@@ -42,11 +42,15 @@ def assess(case: Case) -> Assessment:
         lazy = case.frames_of("serving", "step")
         if lazy and part == "autotune" and case.stage == "serving":
             result.add("it was the first request of its shape, so the warm-up was a lazy one", 0.2, shown[:1])
-    for text, told in _MESSAGES:
+    for text, of_text in _MESSAGES:
         said = [row for row in case.members if text in (row.get("message") or "")]
         if said:
             result.add(f"the engine says so itself ({text})", 0.6, said[:1])
-            part = part or told
+            part = part or of_text
+    reported_part, weight, reported = told(case, "warm_up")
+    if reported:
+        result.add("the engine reports it of what it makes after the weights", weight, reported)
+        part = part or reported_part
     if case.stage == "warm_up" and case.frame_phase in (None, "warm_up", "serving") and case.root["what"] != "refusal":
         result.add("the weights were loaded and the server was not ready yet", 0.5, case.stage_rows)
         if part is None and case.stage_rows and case.stage_rows[0]["phase"] == "capturing":

@@ -23,7 +23,12 @@ WITH report AS (
         throughput.swapped_requests
     FROM kv_pool
     INNER JOIN throughput ON throughput.stream = kv_pool.stream AND throughput.line = kv_pool.line
-    WHERE kv_pool.usage_ratio IS NOT NULL AND throughput.generation_tokens_per_s IS NOT NULL
+    WHERE kv_pool.usage_ratio IS NOT NULL
+        -- What an engine dumps because of a failure is no report.
+        AND NOT EXISTS (
+            SELECT 1 FROM step
+            WHERE step.dumped AND step.stream = kv_pool.stream AND abs(step.seq - kv_pool.seq) < 100
+        )
 ),
 
 compared AS (

@@ -16,7 +16,7 @@ FROM (VALUES
     ('recovery', 'transfer', 'register_(kv_caches|memory|buffers?)', 'nixl|mooncake|lmcache|kv_transfer|disaggregation', 0.7),
     ('warm_up', 'profile', 'determine_(num_)?available_\w+|profile_run|profile_num_available_blocks|_?profile_\w*memory\w*|get_available_gpu_memory_\w+', NULL, 0.9),
     ('warm_up', 'profile', '_?dummy_(run|batch\w*|forward)', NULL, 0.85),
-    ('warm_up', 'kernels', 'Warmup|create_model_instance|_create_model_instance|observe_creation_stage|graph_reserve', NULL, 0.85),
+    ('warm_up', 'kernels', 'Warmup|create_model_instance|_create_model_instance|graph_reserve', NULL, 0.85),
     ('warm_up', 'sampler', '_?dummy_(sampler|pooler)_run', NULL, 0.9),
     ('warm_up', 'capture', 'capture(_model|_graphs?|_begin|_end|_one_batch_size|_cudagraphs?|_full_cudagraph\w*)?|_capture\w*|_warmup_and_capture', NULL, 0.9),
     ('warm_up', 'capture', '\w*graph_capture|init_(device|cuda)_graphs?|profile_cudagraph_memory|patch_model', NULL, 0.9),

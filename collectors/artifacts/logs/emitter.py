@@ -66,8 +66,8 @@ class Emitter:
         if engine is not None and life.engine is None:
             life.engine = engine
             facts = [
-                *facts,
                 Fact("manifest", {"section": "engine", "key": "name", "value": engine}, {"quality": "derived"}),
+                *facts,
             ]
         common = self._common(record, worker, life)
         if record.line not in self._logged:

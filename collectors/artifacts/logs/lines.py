@@ -78,8 +78,9 @@ class Lines:
                     stamp = stamp_in(before) or stamp
             groups = match.groupdict()
             ranks = groups.get("ranks") or groups.get("ranks0")
-            if groups.get("global") is not None:
-                ranks = f"rank={groups['global']}"
+            world_rank = groups.get("global") or groups.get("global0")
+            if world_rank is not None:
+                ranks = f"rank={world_rank}"
             yield self._headed(record, text[match.end() :], header, groups, process, ranks, stamp)
             return
         yield from self._bare(record, stamp)

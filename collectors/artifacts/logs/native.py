@@ -16,6 +16,7 @@ _NUMBERED = Pattern(
     r"(?: \+ (?:0x[0-9a-f]+|\d+))?(?: \(0x[0-9a-f]+ in [^)]*\))?$"
 )
 _IN_FUNCTION = Pattern(r"^\s*current device: \d+, in function (?P<name>\w+) at (?P<file>\S+?):(?P<line>\d+)$")
+_WHAT = Pattern(r"^\s*what\(\): ")
 _CALL = Pattern(r"^\s*(?P<name>cuMem\w+|cudaMalloc\w*|hipMalloc\w*)\(")
 
 
@@ -44,6 +45,23 @@ class Held:
             return False
         self.frames.append((record, Fact("stack", frame)))
         return True
+
+    def explained_by(self, record: Record) -> bool:
+        """Whether a line is the `what():` of an exception that nobody caught, of which the failure line gave the type."""
+        return "terminate called" in self.record.text and _WHAT.match(record.text) is not None
+
+    def explain(self, facts: list[Fact]) -> None:
+        """Add what that line tells; the type that the failure line gave stays."""
+        for mine in self.facts:
+            for fact in facts:
+                if fact.kind == mine.kind and fact.fields.get("resource") == mine.fields.get("resource"):
+                    mine.fields = {
+                        **fact.fields,
+                        "error_type": mine.fields.get("error_type") or fact.fields.get("error_type"),
+                    }
+                    mine.common = {**mine.common, **fact.common}
+        kinds = {fact.kind for fact in self.facts}
+        self.facts += [fact for fact in facts if fact.kind not in kinds]
 
     def numbered(self, stack_id: str) -> list[tuple[Record, Fact]]:
         """The frames as stack rows, their depth counted from the outermost."""

@@ -111,6 +111,9 @@ class LogReading:
         if self._held is not None:
             if self._held.take(record):
                 return
+            if self._held.explained_by(record):
+                self._held.explain(self._report(record, []))
+                return
             yield from self._let_go()
         part, done = self._assembler.feed(record)
         yield from self._finish(done)
@@ -122,6 +125,8 @@ class LogReading:
                 facts.append(fact)
                 writer = engine if engine in registry.ENGINES else writer
             facts += self._report(record, facts)
+            if facts and writer is None and record.engine in registry.ENGINES:
+                writer = record.engine
         if any(fact.fields.get("phase") == "spawned" for fact in facts):
             yield from self._finish(self._assembler.finish())
         if not part and any(fact.kind == "oom" for fact in facts):

@@ -3,19 +3,20 @@
 import re
 from collections.abc import Iterator
 
-from oomctl.collectors.artifacts.logs import llamacpp, lmdeploy, pytorch, sglang, tgi, trtllm, vllm
+from oomctl.collectors.artifacts.logs import llamacpp, lmdeploy, pytorch, sglang, tgi, triton, trtllm, vllm
 from oomctl.collectors.artifacts.logs.fact import EngineReader, Fact, Rule
 from oomctl.collectors.artifacts.logs.headers import HeaderPattern
 from oomctl.collectors.artifacts.logs.record import Record
 from oomctl.collectors.artifacts.logs.redact import redact
 from oomctl.collectors.artifacts.logs.shapes import blot
 
-READERS: tuple[EngineReader, ...] = (vllm, sglang, trtllm, tgi, lmdeploy, llamacpp, pytorch)
+READERS: tuple[EngineReader, ...] = (vllm, sglang, trtllm, tgi, lmdeploy, llamacpp, triton, pytorch)
 """In the order in which they are asked about an exception: engines before the framework."""
 
 HEADERS: tuple[HeaderPattern, ...] = (
     vllm.HEADER,
     sglang.HEADER,
+    *triton.HEADERS,
     *trtllm.HEADERS,
     *tgi.HEADERS,
     *lmdeploy.HEADERS,
@@ -24,8 +25,8 @@ HEADERS: tuple[HeaderPattern, ...] = (
 )
 """In the order in which they are looked for in a line."""
 
-ENGINES = frozenset(reader.name for reader in READERS) - {pytorch.name}
-"""Whose lines tell which engine it is; those of the framework do not."""
+ENGINES = frozenset(reader.name for reader in READERS) - {pytorch.name, triton.name}
+"""Whose lines tell which engine it is; those of the framework, and of a server that runs any engine, do not."""
 
 _QUOTE = re.compile(r"['\"]")
 _RULES: tuple[tuple[bytes, str, Rule], ...] = tuple(

@@ -1,52 +1,55 @@
-"""TensorRT-LLM's log lines, C++ runtime and PyTorch backend, 0.5 to 1.x, also inside Triton.
+"""TensorRT-LLM's log lines, C++ runtime and PyTorch backend, 0.5 to 1.x: headers, the life of a worker, its errors.
 
-Source of the formats: cpp/tensorrt_llm/batch_manager/*, cpp/tensorrt_llm/runtime/*, tensorrt_llm/_torch/pyexecutor/*
-(py_executor_creator.py prints the component table). "Use .. GB for model weights" divides by 2**30.
+What it prints of memory is in trtllm_memory, what while it serves in trtllm_serving; Triton's own lines are in triton.
+
+Source of the formats: cpp/tensorrt_llm/batch_manager/*, cpp/tensorrt_llm/runtime/*, tensorrt_llm/_torch/pyexecutor/*,
+tensorrt_llm/executor/*, and TensorRT's own messages, which it passes on.
 """
 
 import re
 from collections.abc import Iterator
 
-from oomctl.collectors.artifacts.logs.fact import Fact, Rules, gib, integer, manifest, memory, phase
+from oomctl.collectors.artifacts.logs import torch_message, trtllm_memory, trtllm_serving
+from oomctl.collectors.artifacts.logs.fact import Fact, Rules, integer, manifest, phase
 from oomctl.collectors.artifacts.logs.headers import HeaderPattern
 from oomctl.collectors.artifacts.logs.pattern import Pattern
 from oomctl.collectors.artifacts.logs.record import Record
-from oomctl.collectors.artifacts.logs.units import size
 
 name = "trtllm"
 rules = Rules()
+rules.include(trtllm_memory.rules)
+rules.include(trtllm_serving.rules)
 
 HEADERS = (
     HeaderPattern(
         engine=name,
         pattern=re.compile(
-            r"\[(?P<ts>\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d)\] \[TRT-?LLM\] "
-            r"(?:\[RANK (?P<global>\d{1,5})\] )?\[(?P<level>[TVDIWEF])\] ?"
+            r"(?:\[(?P<ts>\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d)\] )?\[TRT-?LLM\] (?:\[RANK (?P<global>\d{1,5})\] )?"
+            r"\[(?P<level>[TVDIWEF])\] ?(?:\[_\w{1,20}\])?(?:\[RANK (?P<global0>\d{1,5})\] ?)?"
         ),
         anchor=re.compile(r"\[TRT-?LLM\]"),
         year=True,
     ),
     HeaderPattern(
         engine=name,
-        pattern=re.compile(r"\[TensorRT-LLM\]\[(?P<level>TRACE|VERBOSE|DEBUG|INFO|WARNING|ERROR)\] ?"),
+        # Behind "RuntimeError: " or "modelInstanceState: " it belongs to a message that somebody else prints.
+        pattern=re.compile(r"(?<![A-Za-z]: )\[TensorRT-LLM\]\[(?P<level>TRACE|VERBOSE|DEBUG|INFO|WARNING|ERROR)\] ?"),
         anchor=re.compile(r"\[TensorRT-LLM\]"),
         year=False,
     ),
 )
 
-_COMPONENTS = {
-    "execution context memory": ("activation", "iteration"),
-    "runtime buffers": ("workspace", "worker"),
-    "decoder": ("workspace", "worker"),
-}
-_TABLE_HEAD = r"^(Total|Free) GPU memory (?:\(GiB\)|before component creation attempt \(GiB\)): ([\d.]+)"
-_TABLE_ROW = r"^(%s)(?: \([^)]*\))?: ([\d.]+) / ([\d.]+)$"
-_TABLE_NAMES = (
-    "Model", "Sampler", "Drafter", "Guided decoder", "KV cache", "Initial KV cache", "Additional executor resources",
-    "Model resources created during usage",
-)  # fmt: skip
 _EXECUTOR = Pattern(r"Executor creation failed due to insufficient GPU memory")
-_NO_BLOCKS = Pattern(r"Can't allocate new blocks\. No free blocks left|No free blocks? left")
+_NO_BLOCKS = Pattern(r"Can't allocate new blocks|[Nn]o free blocks? (?:left|found)|hasFreeBlocks\(|\bOutOfPagesError\b")
+_NO_SEQUENCE = Pattern(r"[Ii]mpossible to fit (?:in )?any sequence in (?:the )?kv ?cache", re.I)
+_ENGINE = Pattern(
+    r"[Dd]eserializ\w*(?:\.cpp|CudaEngine)\b.{0,200}?OutOfMemory|OutOfMemory.{0,200}?[Dd]eserializ\w*(?:\.cpp|CudaEngine)"
+)
+_TENSORRT = Pattern(
+    r"Error Code \d+: (?:Cuda Runtime \(out of memory\)|OutOfMemory)|Cuda Error in allocate: 2 \(out of memory\)"
+)
+_FAILED = Pattern(r"Assertion failed: [^\n]*")
+_SIZE = Pattern(r"Requested size was (\d+) bytes|GPU memory \((\d+) bytes\) could not be allocated")
 
 
 @rules.on("Engine version", r"Engine version (\S+) found in the config file")
@@ -62,137 +65,66 @@ def _model(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield manifest("argument", match[1], match[2])
 
 
-@rules.on("Loaded engine size", r"Loaded engine size: ([\d.]+) (MiB|GiB)")
-@rules.on("for model weights", r"Use ([\d.]+) (GB|GiB) for model weights")
-def _weights(match: re.Match[str], _: Record) -> Iterator[Fact]:
-    yield from memory("weights", size(match[1], match[2], binary=True), owner="steady")
-    yield phase("weights_loaded")
-
-
-@rules.on(
-    "[MemUsageChange] Allocated",
-    r"Allocated ([\d.]+) (GiB|MiB|GB|MB|KB)(?: GPU memory)? for (?:max tokens in paged KV cache \((\d+)\)|([\w ]+))",
-)
-def _allocated(match: re.Match[str], _: Record) -> Iterator[Fact]:
-    amount = size(match[1], match[2], binary=True)
-    if match[3] is not None:
-        yield from memory("kv_pool", amount, owner="in_use")
-        yield Fact("kv_pool", {"tier": "device", "total_tokens": integer(match[3])})
-        yield phase("kv_allocated")
-        return
-    component, lifetime = _COMPONENTS.get(match[4].strip(" ."), ("other", "worker"))
-    yield from memory(component, amount, lifetime=lifetime, owner=match[4].strip(" .")[:60])
-
-
-@rules.on("max tokens in paged kv cache", r"total: ([\d.]+) GiB, available: ([\d.]+) GiB")
-def _available(match: re.Match[str], _: Record) -> Iterator[Fact]:
-    total, free = gib(match[1]), gib(match[2])
-    if total is not None and free is not None:
-        yield Fact("device", {"total_bytes": total.bytes, "free_bytes": free.bytes, "resolution_bytes": free.resolution})
-    yield phase("profiling")
-
-
-@rules.on("KV cache primary pool", r"Number of blocks in KV cache primary pool: (\d+)")
-@rules.on("primary blocks=", r"primary blocks=(\d+)")
-def _blocks(match: re.Match[str], _: Record) -> Iterator[Fact]:
-    yield Fact("kv_pool", {"tier": "device", "total_blocks": integer(match[1])})
-
-
-@rules.on("tokens per block", r"Number of tokens per block: (\d+)")
-def _block_size(match: re.Match[str], _: Record) -> Iterator[Fact]:
-    yield Fact("kv_pool", {"tier": "device", "block_size_tokens": integer(match[1])})
-
-
-@rules.on("tokens in paged KV cache", r"Using (\d+) tokens in paged KV cache")
-def _tokens(match: re.Match[str], _: Record) -> Iterator[Fact]:
-    yield Fact("kv_pool", {"tier": "device", "total_tokens": integer(match[1])})
-    yield phase("kv_allocated")
+@rules.on("weights in parallel", r"(?:Loading|Prefetching) \S{1,20} ?weights in parallel|Loading weights in parallel")
+@rules.on("weights concurrently", r"Loading weights concurrently")
+@rules.on("Prefetching", r"Prefetching [\d.]+ ?GB checkpoint files")
+def _loading(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    yield phase("loading", match[0])
 
 
 @rules.on("Autotuning process starts")
-@rules.on("CUDA graph warmup", r"(?:Creating|Run(?:ning)?) .{0,40}CUDA graph warmup.*")
+@rules.on("CUDA graph", r"(?:Creating|Run(?:ning)?|Capturing) .{0,40}(?:CUDA graph (?:warmup|instances)|CUDA graphs for).*")
 def _tuning(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield phase("capturing", match[0])
 
 
-@rules.on("Started GRPCInferenceService")
-@rules.on("Started HTTPService")
 @rules.on("Benchmarking: batch_size")
 def _serving(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield phase("serving", match[0])
 
 
-@rules.on("Gathering context logits", r"Gathering context logits for request (\d+) \(prompt length (\d+), vocab (\d+)\)")
-def _context_logits(match: re.Match[str], _: Record) -> Iterator[Fact]:
-    yield Fact("step", {"mode": "prefill", "prefill_tokens": integer(match[2]), "logits_positions": integer(match[2])})
-    yield manifest("model", "vocab_size", match[3])
+@rules.on("Executor worker died", r"Executor worker died during initialization")
+@rules.on("initiating shutdown", r"[Ff]atal error.{0,60}initiating shutdown")
+@rules.on("MPI_ABORT was invoked")
+def _dead(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    yield Fact("fault", {"code": "engine_dead", "detail": match[0], "fatal": True})
 
 
-@rules.on("max_tokens_in_buffer, allocating", r"request (\d+) needs (\d+) tokens > max_tokens_in_buffer")
-def _transfer(match: re.Match[str], _: Record) -> Iterator[Fact]:
-    yield Fact("transfer", {"op": "receive", "peer": f"request {match[1]}", "tokens": integer(match[2])})
-
-
-@rules.on("creation attempt (GiB): ", _TABLE_HEAD)
-@rules.on("Total GPU memory (GiB): ", _TABLE_HEAD)
-def _table_head(match: re.Match[str], _: Record) -> Iterator[Fact]:
-    amount = gib(match[2])
-    if amount is not None:
-        field = "total_bytes" if match[1] == "Total" else "free_bytes"
-        yield Fact("device", {field: amount.bytes, "resolution_bytes": amount.resolution})
-
-
-def _table_row(match: re.Match[str], _: Record) -> Iterator[Fact]:
-    """A component of the table: free before and after its creation; the difference is what it took."""
-    before, after = gib(match[2]), gib(match[3])
-    if before is None or after is None:
-        return
-    component = {"Model": "weights", "KV cache": "kv_pool", "Initial KV cache": "kv_pool"}.get(match[1], "workspace")
-    taken = before.bytes - after.bytes
-    owner = "steady" if match[1] == "Model" else "in_use" if match[1] == "KV cache" else match[1]
-    yield Fact(
-        "memory",
-        {
-            "component": component,
-            "lifetime": "worker",
-            "owner": owner,
-            "bytes": taken,
-            "resolution_bytes": before.resolution * 2,
-        },
-        {"quality": "derived"},
-    )
-
-
-for _name in _TABLE_NAMES:
-    rules.on(f"{_name}: ", _TABLE_ROW % _name)(_table_row)
-    rules.on(f"{_name} (", _TABLE_ROW % _name)(_table_row)
-
-
-@rules.on("tx_tokens", r"\"?iter\"? ?[=:] ?(\d+).*?num_?[cC]tx_?[tT]okens\"? ?[=:] ?(\d+)")
-def _iteration(match: re.Match[str], _: Record) -> Iterator[Fact]:
-    yield Fact(
-        "step",
-        {
-            "step_id": integer(match[1]),
-            "mode": "prefill" if integer(match[2]) else "decode",
-            "prefill_tokens": integer(match[2]),
-        },
-    )
+@rules.on("could not be allocated", r"Requested amount of GPU memory \((\d+) bytes\) could not be allocated")
+def _not_allocated(match: re.Match[str], record: Record) -> Iterator[Fact]:
+    """TensorRT's allocator says how much it was asked for, before or after the error that names the place."""
+    yield _oom("tensorrt", record.text, size=match[1])
 
 
 def exception(error_type: str, message: str, functions: frozenset[str]) -> Fact | None:
-    """The oom that an exception or error line of TensorRT-LLM is."""
+    """The oom or refusal that an exception or error line of TensorRT-LLM is."""
     if _EXECUTOR.search(message):
-        fields = {
-            "resource": "device",
-            "api": "engine",
-            "error_type": "executor_creation",
-            "message": message[:2000],
-            "fatal": True,
-        }
-        return Fact("oom", fields)
-    if _NO_BLOCKS.search(message):
+        return _oom("executor_creation", message, fatal=True)
+    if _NO_BLOCKS.search(message) or error_type.endswith("OutOfPagesError"):
         return Fact(
             "oom", {"resource": "kv_blocks", "api": "engine", "error_type": "no_free_blocks", "message": message[:2000]}
         )
+    if _NO_SEQUENCE.search(message):
+        return Fact("refusal", {"gate": "kv_fits_request", "resource": "kv_blocks", "message": message[:2000]})
+    if _TENSORRT.search(message):
+        size = _SIZE.search(message)
+        told = "engine_deserialization" if _ENGINE.search(message) else "tensorrt"
+        return _oom(told, message, size=(size[1] or size[2]) if size is not None else None)
+    failed = _FAILED.search(message)
+    if failed is not None and not torch_message.looks_like(message) and "emory" not in message:
+        return Fact("fault", {"code": "exception", "detail": failed[0][:1000]})
     return None
+
+
+def _oom(error_type: str, message: str, *, size: str | None = None, fatal: bool | None = None) -> Fact:
+    fields: dict[str, object] = {
+        "resource": "device",
+        "api": "engine",
+        "error_type": error_type,
+        "message": message[:2000],
+    }
+    if size is not None:
+        fields["requested_bytes"] = integer(size)
+    if fatal is not None:
+        fields["fatal"] = fatal
+    return Fact("oom", fields)

@@ -1,0 +1,32 @@
+"""Engines that died of something that has nothing to do with memory, as far as the log shows."""
+
+import re
+
+from oomctl.analyzers.triage.evidence import EvidenceRow
+
+NOT_MEMORY = 0.7
+"""Confidence that an exception without any word of memory is none of memory."""
+_STOPPED = re.compile(r"^(?:KeyboardInterrupt|SystemExit|GeneratorExit|(?:\w+\.)*CancelledError)\b")
+"""Somebody stopped it."""
+_MAYBE_MEMORY = re.compile(
+    r"(?i)memor|alloc|\bout of\b|\bOOM\b|[hnr]ccl|cuda ?\w* ?error|cuda failure|CUDA_ERROR|cublas|cudnn|\bhip ?error"
+    r"|\bnpu\b|level_zero|device|driver|connection|broken pipe|socket|\beof\b|\bdied\b|died ?error|killed|signal"
+    r"|timed? ?out|core dumped|segmentation"
+)
+"""Words of what also follows when memory runs out somewhere else: a peer is gone, a device does not answer."""
+
+
+def told(row: EvidenceRow) -> bool:
+    """Whether the row names a reason that is none of memory."""
+    return row["what"] == "death" and row["name"] == "exception" and _MAYBE_MEMORY.search(row["message"] or "") is None
+
+
+def stopped(row: EvidenceRow) -> bool:
+    """Whether the engine was stopped rather than died."""
+    return _STOPPED.match(row["message"] or "") is not None
+
+
+def reason(row: EvidenceRow) -> str:
+    """The first line of what it died of."""
+    text = (row["message"] or "").strip().partition("\n")[0].strip()
+    return text if len(text) <= 200 else f"{text[:197]}..."
