@@ -82,7 +82,7 @@ def _of_gate(case: Case, others: Foreign) -> list[Cause]:
     assert gate is not None
     if others.bytes is not None and gate["gate"] in ("start_memory", "kv_blocks", "memory_profiling"):
         return []
-    if gate["gate"] == "kv_fits_request":
+    if gate["gate"] in ("kv_fits_request", "admission"):
         short = None
         if gate["needed_bytes"] is not None and gate["available_bytes"] is not None:
             short = gate["needed_bytes"] - gate["available_bytes"] or None  # 0: less than the print resolution
@@ -90,6 +90,9 @@ def _of_gate(case: Case, others: Foreign) -> list[Cause]:
         return [
             Cause(cause="oversized_request", bytes=short, tokens=gate["needed_tokens"], detail=detail, cites=cite([gate]))
         ]
+    if gate["resource"] == "host":
+        detail = "the model needs more of the system's memory than is free"
+        return [Cause(cause="host_limit", bytes=gate["needed_bytes"], detail=detail, cites=cite([gate]))]
     detail = "weights and activations leave nothing of the budget for the KV pool"
     if gate["gate"] == "start_memory":
         detail = "the budget asks for more than is free on an otherwise empty device"

@@ -7,6 +7,11 @@ from oomctl.analyzers.triage.words import percent, times
 from oomctl.schemas.verdict import Cause
 
 FULL = 0.95
+_WAITED = {
+    "no_kv_cells": "the cache had no cells for the next batch",
+    "context_shift": "a sequence had filled its part of the cache and gave up half of it",
+}
+"""What a request had to put up with where nothing was sent back to the queue."""
 
 
 def assess(case: Case) -> Assessment:
@@ -15,6 +20,7 @@ def assess(case: Case) -> Assessment:
     if case.root["resource"] != "kv_blocks" or case.root["what"] == "refusal":
         return result
     given_back = [row for row in case.members if row["name"] in ("retraction", "preemption") and row["what"] == "oom"]
+    waited = [row for row in case.members if row["name"] in _WAITED and row["soft"]]
     pressure = [row for row in case.members if row["what"] == "pressure"]
     failed = [row for row in case.members if row["what"] == "oom" and not row["soft"]]
     decode = [row for row in failed if row["name"] == "decode_out_of_memory"]
@@ -29,6 +35,10 @@ def assess(case: Case) -> Assessment:
         result.add(
             f"requests were sent back to the queue {times(len(given_back))} for want of KV blocks", 0.85, given_back[:3]
         )
+    for name, says in _WAITED.items():
+        rows = [row for row in waited if row["name"] == name]
+        if rows:
+            result.add(f"{says}, {times(len(rows))}", 0.75, rows[:3])
     if pressure:
         _pressure(result, pressure)
     usage = case.ask("kv_usage")

@@ -118,6 +118,8 @@ def _rooted(members: Iterable[EvidenceRow]) -> list[EvidenceRow]:
     root = hard[0]
     if root["what"] == "killed":
         root = next((row for row in hard if row["what"] == "oom" and row["name"] == "oom_kill"), root)
+    elif root["name"] == "admission":
+        root = next((row for row in hard if row["what"] == "oom"), root)
     elif root["what"] == "fault":
         root = next((row for row in hard if row["what"] in ("oom", "refusal")), root)
     rest = [row for row in ordered if row is not root]

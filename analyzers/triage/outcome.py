@@ -8,7 +8,11 @@ def survived(case: Case) -> tuple[bool | None, list[EvidenceRow]]:
     """Whether the worker went on after the failure, and the row that shows it; None where the log ends there."""
     last = max(member["seq"] for member in case.members)
     deaths = case.ask("deaths")
-    if case.root["what"] in ("killed", "refusal", "death") or any(member["fatal"] for member in case.members):
+    if (
+        case.root["what"] in ("killed", "death")
+        or _refused_to_start(case)
+        or any(member["fatal"] for member in case.members)
+    ):
         return False, deaths[:1]
     signs = case.ask("outcome")
     for row in signs:
@@ -23,6 +27,11 @@ def survived(case: Case) -> tuple[bool | None, list[EvidenceRow]]:
     if case.root["soft"]:
         return True, [case.root]
     return (False, deaths[:1]) if deaths else (None, [])
+
+
+def _refused_to_start(case: Case) -> bool:
+    """Whether the root is a gate of the start; one at the admission of a request ends only that."""
+    return bool(case.root["what"] == "refusal" and case.root["name"] != "admission")
 
 
 def _late(row: EvidenceRow, signs: list[EvidenceRow]) -> bool:

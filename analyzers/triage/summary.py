@@ -46,6 +46,10 @@ def summary(case: Case, incident: Incident) -> str:
 
 def _gate(case: Case, incident: Incident) -> str:
     gate = case.gate or {}
+    if gate.get("gate") == "admission":
+        tokens = f": it needs {gate['needed_tokens']} tokens of KV cache" if gate["needed_tokens"] is not None else ""
+        there = f", {gate['available_tokens']} are there" if gate["available_tokens"] is not None else ""
+        return f"A request was turned down for want of KV cache{tokens}{there}."
     if gate.get("available_tokens") is not None and gate.get("needed_bytes") == gate.get("available_bytes"):
         return (
             f"The engine refused to start: one request may need {gate['needed_tokens']} tokens of KV cache, "

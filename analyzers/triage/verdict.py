@@ -113,7 +113,10 @@ def _basis(case: Case, verdict: Verdict | None) -> list[Evidence]:
     """The statement that something failed at all."""
     root = case.root
     if root["what"] == "refusal" and case.gate is not None:
-        return [statement("the engine refused to go on; no allocation had failed", "capacity_gate", 0.9, [case.gate])]
+        says = "the engine refused to go on; no allocation had failed"
+        if case.gate["gate"] == "admission":
+            says = "the engine refused a request; no allocation had failed"
+        return [statement(says, "capacity_gate", 0.9, [case.gate])]
     if root["what"] == "killed":
         return [statement("the process was killed, and nothing here says by whom", "host", 0.5, [root])]
     if root["what"] == "death":

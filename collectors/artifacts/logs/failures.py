@@ -16,6 +16,8 @@ _LONE = Pattern(
     r"^(?:\w+\.)*(\w*(?:Error|Exception|OutOfMemory\w*)\b|what\(\)|(?:ERROR|FATAL|Fatal)\b"
     r"|terminate called after throwing an instance of):? *(.*)$"
 )
+_BEGINS = Pattern(r"(?:CUDA|HIP|ROCm|XPU|NPU|MUSA|MPS|MLU)(?: [Ee]rror:| backend)? out of memory")
+"""A line without a level that begins with the failure itself."""
 
 
 def of_traceback(traceback: Traceback) -> Fact | None:
@@ -42,11 +44,7 @@ def of_line(record: Record) -> Fact | None:
         fact = _classify(text.partition(":")[0], lone[2] or text, frozenset())
         if fact is not None:
             return fact
-    if (
-        record.serious
-        or "NCCL WARN" in text
-        or text.startswith(("CUDA out of memory", "HIP out of memory", "CUDA error: out of memory"))
-    ):
+    if record.serious or "NCCL WARN" in text or _BEGINS.match(text) is not None:
         return _classify("", text, frozenset())
     return None
 

@@ -16,7 +16,7 @@ _N = r"([\d.,]+) ?(bytes|[KMGT]i?B)"
 
 _SIGNS = (
     "ut of memory", "exceed allowed memory", "OutOfMemory", "ErrorMemoryAllocation", "OUT_OF_MEMORY", "ALLOC_FAILED",
-    "NVML_SUCCESS",
+    "NVML_SUCCESS", "OUT_OF_DEVICE_MEMORY", "PT_DEVMEM", "SYNHELPER", "EL0004", "rtMalloc", "alloc device memory",
 )  # fmt: skip
 
 
@@ -43,10 +43,21 @@ _ALLOWED = Pattern(rf"{_N} allowed\b")
 _REQUESTED_ASYNC = Pattern(rf"Requested\s*: {_N}")
 
 _RAW = Pattern(
-    r"(?:CUDA|HIP|Triton)(?: driver| runtime)? [Ee]rror(?: \[\w+\])?(?: in [^\n]{0,400}?)?: out of memory"
-    r"|cudaErrorMemoryAllocation|hipErrorOutOfMemory"
-    r"|CUDA_ERROR_OUT_OF_MEMORY"
+    r"(?:CUDA|HIP|ROCm|MUSA|Triton)(?: driver| runtime)? [Ee]rror(?: \[\w+\])?(?: in [^\n]{0,400}?)?: out of memory"
+    r"|cudaErrorMemoryAllocation|hipErrorOutOfMemory|CUDA_ERROR_OUT_OF_MEMORY"
+    r"|(?:CUresult|cudaError\w*|hipError\w*) ?(?:error)?[ :=]+(?:result=)?2\b[ :(]*out of memory"
 )
+_LEVEL_ZERO = Pattern(r"\b(?:UR|ZE|PI)_(?:RESULT_)?ERROR_OUT_OF_DEVICE_MEMORY\b")
+"""Intel's driver, under PyTorch's XPU builds."""
+_HABANA = Pattern(
+    r"MODULE:PT_DEVMEM\b[^\n]{0,80}?[Aa]llocation failed for size:*:? ?(\d+)?"
+    r"|MODULE:SYNHELPER workspace [Aa]llocation of size:*:? ?:*(\d+) failed"
+)
+"""Gaudi's bridge, whose sizes are bytes."""
+_ASCEND = Pattern(
+    r"\bEL0004\b|\b(?:acl)?rtMalloc(?:Physical)?\b[^\n]{0,200}?(?:207001|207018|fail)|alloc device memory failed"
+)
+"""CANN's runtime, under torch_npu. 207001 is ACL_ERROR_RT_MEMORY_ALLOCATION."""
 _LIBRARY = Pattern(r"\b(CUBLAS|CUDNN|CUSOLVER|CUSPARSE|HIPBLAS|ROCBLAS|NCCL)_?\w*?_?(?:STATUS_)?ALLOC_FAILED", re.I)
 _NCCL = Pattern(r"\bNCCL\b.{0,4000}?(?:Cuda failure \d* ?'?out of memory|out of memory)", re.S)
 _NVML_ASSERT = Pattern(r"NVML_SUCCESS == r INTERNAL ASSERT FAILED at .*CUDACachingAllocator")
@@ -93,10 +104,24 @@ def parse(message: str) -> TorchMessage | None:
         return TorchMessage("nccl")
     if _RAW.search(message):
         return TorchMessage("hip" if "hip" in message.lower() else "cuda")
+    driver = _driver(message)
+    if driver is not None:
+        return driver
     backend = _BACKEND.search(message)
     if backend is not None:
         return TorchMessage("torch")
     return None
+
+
+def _driver(message: str) -> TorchMessage | None:
+    """What the drivers of other accelerators say."""
+    if _LEVEL_ZERO.search(message):
+        return TorchMessage("level_zero")
+    habana = _HABANA.search(message)
+    if habana is not None:
+        amount = habana[1] or habana[2]
+        return TorchMessage("synapse", {"requested_bytes": int(amount[:18])} if amount else {})
+    return TorchMessage("cann") if _ASCEND.search(message) else None
 
 
 def _caching_allocator(message: str, tried: re.Match[str] | None) -> TorchMessage | None:
