@@ -26,7 +26,8 @@ def done_before(case: Case) -> list[EvidenceRow]:
     """Earlier batches of the failing batch's shape, or larger, the latest first.
 
     The chunks of one long prompt are alike in tokens and attend to more with each: batches just before the failure that
-    only ever filled the pool further count as such chunks, not as the same shape done before.
+    only ever filled the pool further count as such chunks, not as the same shape done before. A batch without any prompt
+    in between tells two prompts apart.
     """
     batch = failing_batch(case)
     if batch is None or not batch["prefill_tokens"]:
@@ -34,17 +35,18 @@ def done_before(case: Case) -> list[EvidenceRow]:
     earlier = [row for row in case.ask("batch") if not row["dumped"] and row is not batch]
     if batch["dumped"] and earlier and earlier[0]["prefill_tokens"] == batch["prefill_tokens"]:
         earlier = earlier[1:]  # most likely the failing batch itself, printed as it began
-    later, growing = _fill(case, batch), True
+    later, growing, apart = _fill(case, batch), True, False
     done = []
     for row in earlier:
         tokens = row["prefill_tokens"] or 0
+        apart = apart or not tokens
         if tokens > batch["prefill_tokens"]:
             done.append(row)
         elif tokens == batch["prefill_tokens"]:
             fill = _fill(case, row)
             growing = growing and fill is not None and later is not None and fill <= later
             later = fill
-            if not growing and fill is not None:
+            if apart or (not growing and fill is not None):
                 done.append(row)
     return done
 

@@ -1,5 +1,8 @@
 """OOM001 load_time: weights, layout conversion and staging copies overlap while loading."""
 
+import re
+
+from oomctl.analyzers.triage import recovery
 from oomctl.analyzers.triage.assess import Assessment, frame_words, told
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import cite
@@ -14,6 +17,8 @@ _CAUSES = {
     "create": ("weights_exceed_device", "the weights of this rank do not fit"),
     "move": ("weights_exceed_device", "the model is moved to the device as a whole"),
 }
+
+_SAID = re.compile(r"Failed to load model|executing load_single_module")
 
 
 def assess(case: Case) -> Assessment:
@@ -32,7 +37,7 @@ def assess(case: Case) -> Assessment:
     _, weight, reported = told(case, "load_time")
     if reported:
         result.add("the engine reports it of its weights", weight, reported)
-    said = [row for row in case.members if "Failed to load model" in (row.get("message") or "")]
+    said = [row for row in case.members if _SAID.search(row.get("message") or "")]
     if said:
         result.add("the engine says that it failed to load the model", 0.7, said[:1])
     given_up = [row for row in case.ask("deaths") if "failed to load model" in (row["detail"] or "").lower()]
@@ -46,6 +51,9 @@ def assess(case: Case) -> Assessment:
             )
     if case.root["resource"] == "kv_blocks":
         result.object("the KV pool ran out, which does not exist while loading", 0.95, [case.root])
+    again = recovery.under_way(case)
+    if again:
+        result.object("it had loaded a model before, and loads anew beside what it holds", 0.7, again[:1])
     overlap = held_by_an_earlier_life(case)
     if overlap:
         result.object("the device was already taken by a life of the worker that had ended", 0.6, overlap[:2])

@@ -14,6 +14,8 @@ _CAUSES = {
     "transfer": ("transfer_buffers", "buffers for a KV transfer are allocated beside the pool"),
 }
 
+_AGAIN = ("sleeping", "waking", "reloading")
+
 
 def assess(case: Case) -> Assessment:
     """Evidence for and against old and new resources that overlap."""
@@ -28,22 +30,26 @@ def assess(case: Case) -> Assessment:
             Cause(cause=name, bytes=case.figures["requested_bytes"], detail=detail, cites=cite(frames[:1]))
         )
     cumem = [row for row in case.members if "cumem" in (row.get("message") or "")]
-    slept = [row for row in _phases(case) if row["phase"] in ("sleeping", "waking", "reloading")]
+    slept = [row for row in _phases(case) if row["phase"] in _AGAIN]
     if cumem and slept:
         result.add("the sleep-mode allocator failed, and the worker had been put to sleep", 0.6, [cumem[0], slept[0]])
-    if (
-        slept
-        and case.root["what"] == "oom"
-        and not (frames and frames[0]["part"] == "adapter")
-        and not _served_since(case, slept[0])
-    ):
+    if not (frames and frames[0]["part"] == "adapter") and under_way(case):
         result.add("the worker was waking up or changing its model, and had not served since", 0.55, slept[:1])
-        late = [row for row in case.ask("outcome") if row["what"] == "reloading"]
+        told = [row for row in slept if "recover" in (row["detail"] or "")]
+        late = told or [row for row in case.ask("outcome") if row["what"] == "reloading"]
         if late:
             result.add("the engine says that the memory of the model before did not come back in time", 0.4, late[:1])
     if case.frame_phase in (None, "load_time", "warm_up", "serving"):
         _overlap(case, result, foreign(case))
     return result
+
+
+def under_way(case: Case) -> list[EvidenceRow]:
+    """The rows, latest first, that show the worker waking up or changing its model, where it has not served since."""
+    again = [row for row in _phases(case) if row["phase"] in _AGAIN]
+    if not again or case.root["what"] != "oom" or _served_since(case, again[0]):
+        return []
+    return again
 
 
 def _phases(case: Case) -> list[EvidenceRow]:

@@ -1,5 +1,6 @@
 """OOM002 warm_up: profiling, autotuning, compilation, graph capture or the KV pool itself needs more than was left."""
 
+from oomctl.analyzers.triage import recovery
 from oomctl.analyzers.triage.assess import Assessment, frame_words, told
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import cite
@@ -58,6 +59,9 @@ def assess(case: Case) -> Assessment:
     masked = [row for row in case.members if row.get("api") == "nvml_assert"]
     if masked:
         result.add("the allocator failed while it composed its out-of-memory message: NVML did not answer", 0.3, masked[:1])
+    again = recovery.under_way(case)
+    if again and case.frame_phase != "warm_up":
+        result.object("it had loaded a model before, and loads anew beside what it holds", 0.6, again[:1])
     overlap = held_by_an_earlier_life(case)
     if overlap:
         result.object("the device was already taken by a life of the worker that had ended", 0.6, overlap[:2])

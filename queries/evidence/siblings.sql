@@ -4,9 +4,9 @@
 -- column seq: of that line
 -- column line: of that line
 -- column pid: as printed in the line's process prefix
-SELECT stream, min(seq) AS seq, min(line) AS line, TRY_CAST(regexp_extract(log.text, 'pid=(\d{1,10})\)', 1) AS BIGINT) AS pid
+SELECT stream, min(seq) AS seq, min(line) AS line, TRY_CAST(regexp_extract(log.text, '(?:pid=|server process \[)(\d{1,10})[)\]]', 1) AS BIGINT) AS pid
 FROM log
-WHERE stream = $stream AND worker = $worker AND incarnation = $incarnation AND log.text LIKE '%pid=%'
+WHERE stream = $stream AND worker = $worker AND incarnation = $incarnation AND (log.text LIKE '%pid=%' OR log.text LIKE '%server process [%')
 GROUP BY ALL
 HAVING pid IS NOT NULL
 ORDER BY seq

@@ -7,7 +7,7 @@
 CREATE VIEW phase_marker AS
 SELECT phase, part, function_pattern, file_pattern, CAST(weight AS DOUBLE) AS weight
 FROM (VALUES
-    ('recovery', 'wake_up', 'wake_up|_wake_up\w*', NULL, 0.9),
+    ('recovery', 'wake_up', 'wake_?up|_wake_up\w*|materialize_with_tag', NULL, 0.9),
     ('recovery', 'wake_up', '(python_)?create_and_map', NULL, 0.8),
     ('recovery', 'wake_up', 'resume_memory_occupation|resume', 'memory_saver|scheduler|model_runner|tokenizer_manager', 0.85),
     ('recovery', 'weights_update', '_?update_weights?(_from_\w+|_inplace)?|reload_weights|finish_weight_update|receive_weights?', NULL, 0.9),

@@ -10,6 +10,7 @@ from oomctl.collectors.artifacts.logs.redact import redact
 from oomctl.schemas.rows import Row, make_row
 
 _ENDINGS = frozenset({"stopped", "killed"})
+_AFTER_WEIGHTS = frozenset({"weights_loaded", "profiling", "kv_allocated", "compiling", "capturing"})
 _WRITTEN = frozenset({"text", "message", "detail", "code", "name", "value"})
 """Fields that repeat what a line says; nothing leaves here unredacted."""
 
@@ -24,6 +25,8 @@ class Life:
         number: Its number within the stream, from 1.
         begun: Whether anything beyond its spawning was seen.
         ended: Whether it was seen to stop, or to die.
+        loaded: Whether weights, or what is made after them, were seen.
+        served: Whether it was ready or worked after that: what it loads then, it loads anew.
         spawned: (process, pid) that announced themselves.
         ranks: Global rank of each process id.
         phases: The phase that each process printed last.
@@ -33,6 +36,8 @@ class Life:
     number: int = 1
     begun: bool = False
     ended: bool = False
+    loaded: bool = False
+    served: bool = False
     spawned: dict[str | None, int | None] = field(default_factory=dict)
     ranks: dict[int, int] = field(default_factory=dict)
     phases: dict[str | None, str] = field(default_factory=dict)
@@ -58,6 +63,9 @@ class Emitter:
         """
         worker = record.worker or self._stream
         life = self._lives.setdefault(worker, Life())
+        for fact in facts:
+            if life.served and fact.kind == "lifecycle" and fact.fields["phase"] == "loading":
+                fact.fields["phase"] = "reloading"
         facts = [fact for fact in facts if not self._repeated(life, record, fact)]
         for fact in facts:
             self._follow(life, record, fact)
@@ -136,10 +144,11 @@ class Emitter:
         if fact.kind == "lifecycle":
             phase = fact.fields["phase"]
             if phase == "spawned":
-                again = record.process in life.spawned and life.begun
+                reloading = "reloading" in life.phases.values()  # a server announces the engine that it loads anew
+                again = record.process in life.spawned and life.begun and not reloading
                 if life.ended or again:
                     life.number += 1
-                    life.begun = life.ended = False
+                    life.begun = life.ended = life.loaded = life.served = False
                     life.spawned.clear()
                     life.ranks.clear()
                     life.engine = None
@@ -148,6 +157,8 @@ class Emitter:
                 life.ended = True
             else:
                 life.begun = True
+                life.loaded = life.loaded or phase in _AFTER_WEIGHTS
+                life.served = life.served or (life.loaded and phase in ("ready", "serving"))
         elif fact.kind == "fault" and fact.fields.get("code") == "engine_dead":
             life.ended = True
         elif fact.kind == "manifest":

@@ -16,7 +16,7 @@ _LONE = Pattern(
     r"^(?:\w+\.)*(\w*(?:Error|Exception|OutOfMemory\w*)\b|what\(\)|(?:ERROR|FATAL|Fatal)\b"
     r"|terminate called after throwing an instance of):? *(.*)$"
 )
-_BEGINS = Pattern(r"(?:CUDA|HIP|ROCm|XPU|NPU|MUSA|MPS|MLU)(?: [Ee]rror:| backend)? out of memory")
+_BEGINS = Pattern(r"(?:CUDA|HIP|ROCm|XPU|NPU|MUSA|MPS|MLU)(?: [Ee]rror:| backend)? (?:out of memory|an illegal)")
 """A line without a level that begins with the failure itself."""
 
 

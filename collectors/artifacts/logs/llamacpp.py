@@ -75,6 +75,11 @@ def _listening(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield phase("ready", match[0])
 
 
+@rules.on("sleeping state", r"server is (entering|exiting) sleeping state")
+def _sleep(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    yield phase("sleeping" if match[1] == "entering" else "waking", match[0])
+
+
 @rules.on("is processing", r"slot +\d+ is processing|is processing task")
 @rules.on("launch_slot_", r"launch_slot_.{0,60}processing task")
 def _processing(match: re.Match[str], _: Record) -> Iterator[Fact]:

@@ -96,13 +96,13 @@ def _no_cells(record: Record, batch: str | None, fatal: bool | None) -> Fact:
 
 @rules.on("free space in the KV cache", r"failed to find free space in the KV cache, retrying.*?n_batch[ =:]+(\d+)")
 @rules.on("memory slot for batch", r"failed to find a memory slot for batch of size (\d+)")
-@rules.on("find KV cache slot", r"could not find a (?:KV|kv) ?(?:cache )?slot()")
 def _retrying(match: re.Match[str], record: Record) -> Iterator[Fact]:
     """The server tries a smaller batch."""
     yield _no_cells(record, match[1] or None, fatal=False)
 
 
 @rules.on("failed to decode the batch", r"failed to decode the batch.*?n_batch = (\d+)")
+@rules.on("could not find a", r"could not find a (?:KV|kv) ?(?:cache )?slot()")
 @rules.on("KV cache is full", r"KV cache is full(?:.*?n_batch = (\d+))?")
 @rules.on("Context size has been exceeded", r"Context size has been exceeded()")
 def _not_decoded(match: re.Match[str], record: Record) -> Iterator[Fact]:

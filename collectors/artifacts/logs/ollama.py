@@ -6,7 +6,7 @@ Source of the formats: server/sched.go, server/routes.go, llm/server.go, llm/mem
 import re
 from collections.abc import Iterator
 
-from oomctl.collectors.artifacts.logs.fact import Fact, Rules, manifest, memory, phase
+from oomctl.collectors.artifacts.logs.fact import Fact, Rules, integer, manifest, memory, phase
 from oomctl.collectors.artifacts.logs.headers import HeaderPattern
 from oomctl.collectors.artifacts.logs.record import Record
 from oomctl.collectors.artifacts.logs.units import size
@@ -52,6 +52,28 @@ def _changing(match: re.Match[str], _: Record) -> Iterator[Fact]:
 @rules.on("didn't recover within timeout", r"gpu VRAM usage didn't recover within timeout.*")
 def _not_recovered(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield phase("reloading", match[0])
+
+
+@rules.on("loading cache slot", r"msg=\"loading cache slot\".*\bremaining=(\d+)")
+def _prompt(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    """What of a prompt is not in the cache of its slot."""
+    yield Fact("step", {"mode": "prefill", "prefill_tokens": integer(match[1])})
+
+
+@rules.on("insufficient memory - required", r"insufficient memory - required allocations: .*")
+def _insufficient(match: re.Match[str], record: Record) -> Iterator[Fact]:
+    """The new engine prints what it allocated (A) and what it could not (F), by purpose."""
+    failed = re.search(r"(Weights|Cache|Graph):\[?(?:\d+[AU] ?){0,500}(\d{1,18})F", match[0])
+    told = {"Weights": "weights_buffer", "Cache": "kv_buffer"}.get(failed[1] if failed else "", "compute_buffer")
+    fields: dict[str, object] = {
+        "resource": "device",
+        "api": "engine",
+        "error_type": told,
+        "message": record.text[:1000],
+    }
+    if failed is not None:
+        fields["requested_bytes"] = integer(failed[2])
+    yield Fact("oom", fields)
 
 
 @rules.on("runner started in", r"llama runner started in [\d.]+ seconds")

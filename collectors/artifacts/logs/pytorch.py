@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from oomctl.collectors.artifacts.logs import torch_message
-from oomctl.collectors.artifacts.logs.fact import Fact, Rules, phase
+from oomctl.collectors.artifacts.logs.fact import Fact, Rules, manifest, phase
 from oomctl.collectors.artifacts.logs.headers import HeaderPattern
 from oomctl.collectors.artifacts.logs.pattern import Pattern
 from oomctl.collectors.artifacts.logs.record import Record
@@ -30,6 +30,11 @@ HEADER = HeaderPattern(
 @rules.on("loading weights file")
 def _loading(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield phase("loading", match[0])
+
+
+@rules.on("server process [", r"Started server process \[(\d{1,10})\]")
+def _server_process(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    yield manifest("process", "server_pid", match[1])
 
 
 @rules.on("Application startup complete")

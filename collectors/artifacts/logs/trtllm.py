@@ -78,6 +78,11 @@ def _tuning(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield phase("capturing", match[0])
 
 
+@rules.on("memory with tags", r"(Releasing|Resuming) memory with tags")
+def _virtual_memory(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    yield phase("sleeping" if match[1] == "Releasing" else "waking", match[0])
+
+
 @rules.on("Benchmarking: batch_size")
 def _serving(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield phase("serving", match[0])
