@@ -51,6 +51,7 @@ EVIDENCE = {
     "kv_usage": Fixture("decode_exhausted", "sglang"),
     "lines": Fixture("load_staging_copy"),
     "neighbours": Fixture("load_foreign_process", ranks=2),
+    "other_deaths": Fixture("warm_up_capture"),
     "outcome": Fixture("warm_up_survived"),
     "phases": Fixture("warm_up_capture", ranks=2),
     "requests": Fixture("hand"),

@@ -81,9 +81,13 @@ def test_failures_that_are_not_about_memory(model: str) -> None:
     assert [incident for incident in failed(model) if incident.verdict != "not_oom"] == []
 
 
-@pytest.mark.parametrize(
-    "place", ["failed_block_size/server.log", "server5_compiled_warm.log", "transformers_cb_small.log"]
-)
+def test_engine_that_died_of_a_wrong_option() -> None:
+    (root,) = incidents("engine", "failed_block_size", "server.log")
+    assert root.verdict == "not_oom"
+    assert root.summary.startswith("Not a memory death: ")
+
+
+@pytest.mark.parametrize("place", ["server5_compiled_warm.log", "transformers_cb_small.log"])
 def test_engine_without_incident(place: str) -> None:
     assert incidents("engine", *place.split("/")) == []
 
