@@ -33,7 +33,7 @@ def test_silence_stays_undetermined(code: str) -> None:
     assert found.confidence < 0.6 and found.missing
 
 
-@pytest.mark.parametrize("code", ["exception", "engine_dead"])
+@pytest.mark.parametrize("code", ["exception"])
 def test_ignores_an_exception_that_says_nothing_of_memory(code: str) -> None:
     assert Table(*SERVING).add("fault", code=code, fatal=True).triage() == []
 
