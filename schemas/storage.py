@@ -170,19 +170,28 @@ def write_parquet(connection: "duckdb.DuckDBPyConnection", path: Path, writer: s
         scratch.unlink(missing_ok=True)
 
 
-def load_parquet(connection: "duckdb.DuckDBPyConnection", path: Path, name: str | None = None) -> int:
+def load_parquet(
+    connection: "duckdb.DuckDBPyConnection",
+    path: Path,
+    name: str | None = None,
+    where: str = "",
+    once: bool = False,
+) -> int:
     """Append a Parquet file of ours to the event table. Fields that it lacks read as NULL.
 
     Args:
         connection: From `connect`.
         path: Where it lies.
         name: What to call it in errors, where its path is a copy's.
+        where: A WHERE clause on its rows, ours, never a user's.
+        once: Leave out rows that the table holds already.
 
     Returns:
         How many rows were added.
 
     Raises:
-        OomctlError: If the file is not Parquet, not ours, of a newer version, or without rows; no row is read then.
+        OomctlError: If the file is not Parquet, not ours, of a newer version, or without rows (where all are taken); no row
+            is read then.
     """
     import duckdb
 
@@ -200,8 +209,9 @@ def load_parquet(connection: "duckdb.DuckDBPyConnection", path: Path, name: str 
             raise OomctlError(
                 f"not an event table of oomctl: {wrong[0]} ({name})", "give a file that `oomctl import` wrote"
             )
-        added = load_relation(connection, "read_parquet(?)", [str(path)])
-        if not added:
+        anew = "ANTI JOIN (SELECT stream, seq FROM events) USING (stream, seq)" if once else ""
+        added = load_relation(connection, f"(SELECT * FROM read_parquet(?) {anew} {where})", [str(path)])
+        if not added and not once and not where:
             raise OomctlError(f"a recording without a row ({name})", "import the log again, or give the log itself")
         return added
     except duckdb.Error as error:

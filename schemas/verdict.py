@@ -181,7 +181,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     """One input as it was read."""
 
     path: str
-    format: Literal["log", "parquet"]
+    format: Literal["log", "parquet", "live"]
     bytes: int
     lines: int | None = None
     rows: int

@@ -16,7 +16,8 @@ def expand(paths: Sequence[str], report: Report) -> list[str]:
     """The files that the arguments mean, each once, in the order given; a folder's and a glob's files are sorted.
 
     Args:
-        paths: As typed. A folder stands for its files and those of its direct subfolders, hidden ones left out.
+        paths: As typed. A folder stands for its files and those of its direct subfolders, hidden ones left out; one that
+            a recorder writes stands for itself.
         report: Called with every argument that means nothing.
     """
     found: dict[str, str] = {}
@@ -63,7 +64,7 @@ def _files(path: str) -> Iterator[str]:
     elif not path:
         raise OomctlError("an empty path", "check the shell variable that it came from")
     elif Path(path).is_dir():
-        yield from _folder(path)
+        yield from [path] if _is_recording(Path(path)) else _folder(path)
     elif has_magic(path) and not os.path.lexists(path):
         matches = sorted(glob(path, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
         if not matches:
@@ -78,14 +79,24 @@ def _files(path: str) -> Iterator[str]:
 
 
 def _folder(path: str) -> Iterator[str]:
-    """Regular files in it and in its direct subfolders: one pod's folder of logs, not a whole disk."""
+    """Files and recordings in it and in its direct subfolders: one pod's folder of logs, not a whole disk."""
     empty = True
     for folder in [Path(path), *_visible(Path(path), Path.is_dir)]:
+        if _is_recording(folder):
+            empty = False
+            yield str(folder)
+            continue
         for file in _visible(folder, Path.is_file):
             empty = False
             yield str(file)
     if empty:
         raise OomctlError(f"no files in folder ({label(path)})", "give the folder that holds the logs")
+
+
+def _is_recording(folder: Path) -> bool:
+    from oomctl.collectors.recorder.folder import is_recording
+
+    return is_recording(folder)
 
 
 def _visible(folder: Path, wanted: Callable[[Path], bool]) -> list[Path]:

@@ -15,6 +15,9 @@ from oomctl.inputs import STDIN, Report, expand, label, refuse_devices, unreadab
 from oomctl.schemas import storage, verdict
 from oomctl.schemas.errors import OomctlError
 
+LIVE_MAGIC = b"OOMCTLL\n"
+"""Of a recorder's live files; tested equal to theirs, which a log's reading need not load."""
+
 if TYPE_CHECKING:
     import duckdb
 
@@ -86,12 +89,17 @@ def _load(connection: "duckdb.DuckDBPyConnection", path: str, report: Report) ->
     found: list[verdict.Input] = []
     whole, empty = True, True
     try:
+        if path != STDIN and Path(path).is_dir():
+            from oomctl.recordings import load_recording
+
+            return [load_recording(connection, path, report)]
         with _opened(path) as file:
             for name, stream, unpackers in members(file, label(path)):
                 empty = False
                 name = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
                 try:
-                    found.append(_load_member(connection, name, stream, unpackers, None if stream is not file else path))
+                    plain = path if stream is file else None
+                    found.append(_load_member(connection, name, stream, unpackers, plain, report))
                 except OomctlError as error:
                     report(error)
                     continue
@@ -116,8 +124,13 @@ def _load_member(
     stream: io.BufferedReader,
     unpackers: "list[Unpacked]",
     path: str | None,
+    report: Report,
 ) -> verdict.Input:
     """Read one log or recording; `path` where it lies unpacked."""
+    if stream.peek(len(LIVE_MAGIC)).startswith(LIVE_MAGIC):
+        from oomctl.recordings import load_live_file
+
+        return load_live_file(connection, name, stream, 0 if path in (None, STDIN) else Path(path).stat().st_size, report)
     if stream.peek(len(storage.PARQUET_MAGIC)).startswith(storage.PARQUET_MAGIC):
         return _load_parquet(connection, name, stream, path)
     return _load_log(connection, name, stream, unpackers)

@@ -67,6 +67,16 @@ class LogReading:
                 return
             yield row
 
+    @property
+    def holds(self) -> bool:
+        """Whether rows wait for what the next lines say: those of a traceback, or of a failure that a stack may follow."""
+        return self._assembler.busy or self._held is not None
+
+    def release(self) -> Iterator[Row]:
+        """The rows that wait, of a log that has fallen silent: whoever wrote the traceback may be dead."""
+        yield from self._let_go()
+        yield from self._finish(self._assembler.finish())
+
     def _read(self) -> Iterator[Row | None]:
         for found in self._source.lines_of_interest(self._attentive):
             if found is None:

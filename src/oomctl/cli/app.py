@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from oomctl.cli import explain, import_, query, schema, triage
+from oomctl.cli import attach, explain, freeze, import_, query, schema, triage
 from oomctl.cli.boundary import guard
 
 EPILOG = (
@@ -24,6 +24,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 app.command("triage")(triage.triage)
+app.command("attach")(attach.attach)
+app.command("freeze")(freeze.freeze)
 app.command("import")(import_.import_)
 app.command("query")(query.query)
 app.command("explain")(explain.explain)

@@ -1,0 +1,226 @@
+"""The recorder: round after round it takes what the sources have, writes it, and looks whether to freeze."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from oomctl.collectors.recorder.clock import Clock
+from oomctl.collectors.recorder.folder import Folder
+from oomctl.collectors.recorder.incidents import Incidents
+from oomctl.collectors.recorder.jobs import Hook, Jobs
+from oomctl.collectors.recorder.live import State
+from oomctl.collectors.recorder.own import OwnRows
+from oomctl.collectors.recorder.processes import PROC
+from oomctl.collectors.recorder.settings import Outlet, Settings
+from oomctl.collectors.recorder.sources import Gathered, Sources
+from oomctl.collectors.recorder.store import Store
+from oomctl.collectors.recorder.watch import Sign, Watch
+from oomctl.schemas.rows import Row
+
+ROUND_S = 1.0
+REPORT_S = 60.0
+PACK_S = 3600.0
+PACK_SEGMENTS = 8
+"""So many segments are packed before their hour is over."""
+JUMP_US = 1_000_000
+WRITER = "oomctl recorder"
+
+
+class Recorder:
+    """Records one worker.
+
+    Args:
+        settings: What and how much.
+        clock: Time and waiting.
+        outlets: Where copies of the rows go.
+        proc: The process file system.
+        say: Called with what a person should know at once.
+
+    Attributes:
+        stopping: Set it to end in order.
+
+    Raises:
+        OomctlError: If the folder cannot be written to, or another recorder writes there.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock | None = None,
+        outlets: Sequence[Outlet] = (),
+        proc: Path = PROC,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.stopping = False
+        self._settings = settings
+        self._clock = clock or Clock()
+        self._outlets = outlets
+        self._say = say
+        folder = Folder(settings.root)
+        folder.prepare()
+        self._lock = folder.lock()
+        resumption = folder.resume()
+        state = resumption.state
+        self._sources = Sources(settings, state, proc)
+        worker, life = self._sources.worker, self._sources.incarnation
+        self._own = OwnRows(settings.node, worker, state)
+        self._store = Store(folder, resumption, self._clock, (WRITER, worker, settings.node))
+        self._watch = Watch(worker, life, state.get("watch"))
+        self._jobs = Jobs(self._clock)
+        self._hook = Hook(settings.hook, lambda why: self._problems.append(f"hook: {why}")) if settings.hook else None
+        self._incidents = Incidents(settings, self._clock, self._jobs, self._hook, state, self._told)
+        self._problems: list[str] = []
+        self._errors = 0
+        self._ended_s: float | None = None
+        self._segments = 0
+        now_s, ts = self._clock.monotonic_s(), self._clock.wall_us()
+        self._clocks = (now_s, ts)
+        self._cpu_us = self._clock.cpu_us()
+        self._report_s, self._pack_s = now_s + REPORT_S, now_s + PACK_S
+        self._pending = [self._own.state(ts, "ok", f"begins to record {worker}, pid {settings.pid}")]
+        if resumption.torn is not None:
+            detail = f"{resumption.torn[1]} bytes at the end of {resumption.torn[0]}"
+            self._pending.append(self._own.loss(ts, "frame torn when an earlier recorder died", 1, detail))
+
+    def run(self) -> None:
+        """Record until told to stop, or until the worker is gone and everything about its end is kept."""
+        try:
+            while not self.stopping:
+                more = self.round()
+                if self.finished:
+                    break
+                if not more:
+                    self._clock.sleep(ROUND_S)
+        finally:
+            self.close()
+
+    def round(self) -> bool:
+        """Take in what there is; True if there is more at once."""
+        self._jobs.poll()
+        problem = self._store.problem
+        if not self._store.retry():
+            # Nothing more is taken in: the rings hold it meanwhile, and count what they cannot.
+            return False
+        if problem is not None:
+            self._problems.append(f"could not write for a while: {problem}")
+        gathered = self._sources.gather()
+        now_us = self._clock.wall_us()
+        rows = self._pending + gathered.old + gathered.rows
+        self._pending = []
+        rows += self._look(gathered, now_us) + self._report(gathered, now_us)
+        self._write(rows, gathered.at)
+        self._upkeep()
+        return gathered.more
+
+    @property
+    def finished(self) -> bool:
+        """Whether the worker is gone, its rings are read to their end, and its incident, if any, is frozen."""
+        if self._ended_s is None or self._store.held is not None or self._sources.rings:
+            return False
+        waited_s = self._clock.monotonic_s() - self._ended_s
+        return waited_s >= self._settings.settle_s and not self._incidents.open and not self._jobs.busy
+
+    def close(self) -> None:
+        """End in order: take in what there is, freeze what is due, leave a whole segment."""
+        try:
+            if self._store.retry():
+                gathered = self._sources.gather(final=not self._sources.alive)
+                now_us = self._clock.wall_us()
+                rows = self._pending + gathered.old + gathered.rows + self._look(gathered, now_us)
+                rows += [*self._report(gathered, now_us), self._own.state(now_us, "ok", "ends in order")]
+                self._write(rows, gathered.at)
+            if self._store.held is not None:
+                self._say(f"{len(self._store.held[0])} rows could not be written: {self._store.problem}")
+            self._store.sync()
+            self._incidents.freeze_now()
+            self._jobs.finish()
+            self._write(self._pending, {})
+            if self._hook is not None:
+                self._hook.finish()
+        finally:
+            self._store.close()
+            for outlet in self._outlets:
+                outlet.close()
+            self._sources.close()
+            os.close(self._lock)
+
+    def _look(self, gathered: Gathered, now_us: int) -> list[Row]:
+        """Look for signs that memory ran out; returns rows of the deaths that were seen."""
+        rows = []
+        signs = self._watch.rows(gathered.rows, now_us)
+        of_deaths, violent = self._watch.deaths(gathered.deaths, now_us)
+        signs += of_deaths
+        for death in violent:
+            detail = f"pid {death.header.pid} ({death.header.role}) is gone"
+            rows.append(self._own.killed(death.last_us or now_us, death.header.incarnation, detail, death.header))
+        if self._ended_s is None and not self._sources.alive:
+            self._ended_s = self._clock.monotonic_s()
+            if not self._sources.have_rings:
+                gone = self._watch.gone(now_us)
+                signs += gone
+                rows += [self._own.killed(sign.ts, sign.incarnation, sign.reason, None) for sign in gone]
+        self._incidents.signs(signs)
+        for sign in signs:
+            self._say(_words(sign))
+        return rows
+
+    def _report(self, gathered: Gathered, now_us: int) -> list[Row]:
+        """Losses and notes of the sources, problems, a wall clock that jumped; once a minute, the recorder's cost."""
+        rows = [self._own.loss(now_us, *loss) for loss in gathered.losses]
+        for outlet in self._outlets:
+            if dropped := outlet.dropped():
+                rows.append(self._own.loss(now_us, "not sent over OTLP: its queue was full", dropped, "rows"))
+        now_s = self._clock.monotonic_s()
+        jumped_us = now_us - self._clocks[1] - int((now_s - self._clocks[0]) * 1e6)
+        self._clocks = (now_s, now_us)
+        if abs(jumped_us) >= JUMP_US:
+            self._problems.append(f"the wall clock jumped by {jumped_us / 1e6:.1f} s")
+        problems, self._problems = self._problems, []
+        for state, detail in [*gathered.notes, *(("degraded", problem) for problem in problems)]:
+            self._errors += state != "ok"
+            rows.append(self._own.state(now_us, state, detail[:500], errors=self._errors))
+        if now_s >= self._report_s:
+            self._report_s = now_s + REPORT_S
+            cpu_us, self._cpu_us = self._clock.cpu_us() - self._cpu_us, self._clock.cpu_us()
+            rows.append(self._own.state(now_us, "ok", "records", cost_us=cpu_us, errors=self._errors))
+        return rows
+
+    def _write(self, rows: list[Row], at: State) -> None:
+        known = self._store.state
+        at = at | self._own.at() | self._incidents.at() | {"watch": dict(self._watch.last), "worker": self._sources.worker}
+        at = {key: value for key, value in at.items() if known.get(key) != value}
+        if rows or at:
+            if not self._store.write(rows, at):
+                self._say(f"cannot write: {self._store.problem}; the rings hold what comes meanwhile")
+            for outlet in self._outlets:
+                outlet.offer(rows)
+
+    def _upkeep(self) -> None:
+        self._segments += self._store.upkeep()
+        self._incidents.due()
+        now_s = self._clock.monotonic_s()
+        if (now_s >= self._pack_s or self._segments >= PACK_SEGMENTS) and not self._jobs.busy:
+            self._pack_s, self._segments = now_s + PACK_S, 0
+            root, budget = str(self._settings.root), str(self._settings.budget_bytes)
+            oldest_us = str(self._clock.wall_us() - int(self._settings.age_s * 1e6))
+            self._jobs.add("pack", root, then=lambda done: self._told("packing", done))
+            self._jobs.add("evict", root, budget, oldest_us, then=lambda done: self._told("keeping the budget", done))
+
+    def _told(self, task: str, result: dict[str, Any]) -> None:
+        """What a job did."""
+        self._problems += [
+            f"{task}: {why}" for why in ([result["error"]] if "error" in result else result.get("problems", ()))
+        ]
+        ts = self._clock.wall_us()
+        if result.get("rows_lost"):
+            self._pending.append(self._own.loss(ts, "given up for the budget", result["rows_lost"], "rows of old hours"))
+        for name in result.get("incidents_lost", ()):
+            self._pending.append(self._own.loss(ts, "given up for the budget", 1, f"incident {name}"))
+        if "incident" in result:
+            self._pending.append(self._own.state(ts, "ok", f"froze incident {result['incident']}: {result['rows']} rows"))
+            self._say(f"wrote {result['file']}")
+
+
+def _words(sign: Sign) -> str:
+    return f"{sign.reason}: incident {sign.incident_id}"

@@ -1,0 +1,73 @@
+"""Which processes are a worker's, and whether they live: by /proc, across pid namespaces."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from oomctl.collectors.agent.process import boot_id, start_ticks
+
+PROC = Path("/proc")
+RING_VARIABLE = b"OOMCTL_RING="
+
+
+def incarnation_of(pid: int, proc: Path = PROC) -> str:
+    """What a life of a process is called where its agent does not say: boot id, pid, start."""
+    return f"{boot_id(proc)}:{pid}:{start_ticks(pid, proc)}"
+
+
+def local_pid(pid: int, ticks: int, proc: Path = PROC) -> int | None:
+    """The process that calls itself `pid`, perhaps in a namespace of its own, and started at `ticks`; None: not here."""
+    if ticks and start_ticks(pid, proc) == ticks:
+        return pid
+    for candidate in _pids(proc):
+        if start_ticks(candidate, proc) == ticks and _own_pid(candidate, proc) == pid:
+            return candidate
+    return None
+
+
+def tree(pid: int, proc: Path = PROC) -> set[int]:
+    """A process and all its descendants."""
+    parents = {candidate: _parent(candidate, proc) for candidate in _pids(proc)}
+    found = {pid}
+    while more := {child for child, parent in parents.items() if parent in found and child not in found}:
+        found |= more
+    return found
+
+
+def ring_folder(pid: int, proc: Path = PROC) -> Path | None:
+    """The folder that OOMCTL_RING named when the process started, as seen from here; None where it did not."""
+    try:
+        variables = (proc / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    for variable in variables:
+        if variable.startswith(RING_VARIABLE):
+            named = Path(variable.removeprefix(RING_VARIABLE).decode("utf-8", "surrogateescape"))
+            if named.is_dir():
+                return named
+            inside = proc / str(pid) / "root" / named.relative_to(named.anchor)
+            return inside if inside.is_dir() else named
+    return None
+
+
+def _pids(proc: Path) -> Iterator[int]:
+    for entry in proc.iterdir():
+        if entry.name.isdecimal():
+            yield int(entry.name)
+
+
+def _parent(pid: int, proc: Path) -> int | None:
+    try:
+        return int((proc / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _own_pid(pid: int, proc: Path) -> int | None:
+    """What a process sees as its own pid: the last of NSpid."""
+    try:
+        for line in (proc / str(pid) / "status").read_bytes().splitlines():
+            if line.startswith(b"NSpid:"):
+                return int(line.split()[-1])
+    except (OSError, ValueError, IndexError):
+        pass
+    return None

@@ -1,0 +1,178 @@
+"""Draining a worker's rings: every ring of its processes, those that come later, and those that the dead left."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from oomctl.collectors.agent.header import Header
+from oomctl.collectors.agent.process import start_ticks
+from oomctl.collectors.agent.reader import Batch, Position, RingReader, ring_paths
+from oomctl.collectors.agent.rows import common_columns, to_row
+from oomctl.collectors.recorder.failure import completed
+from oomctl.collectors.recorder.live import State
+from oomctl.collectors.recorder.processes import PROC, local_pid, tree
+from oomctl.schemas.errors import OomctlError
+from oomctl.schemas.rows import Row
+
+KEY = "ring:"
+DONE = "done"
+
+
+@dataclass(frozen=True)
+class Death:
+    """A process that is gone.
+
+    Attributes:
+        header: Of its ring, as it left it.
+        last_us: When its last record was written, None where there was none.
+    """
+
+    header: Header
+    last_us: int | None
+
+
+@dataclass
+class Drained:
+    """What one round brought.
+
+    Attributes:
+        rows: In order within each ring.
+        at: How far each ring was read.
+        losses: (reason, count, detail).
+        notes: (state, detail) of what a collector row should tell.
+        deaths: Of processes whose rings were read to their end.
+        full: A ring has more to give at once.
+    """
+
+    rows: list[Row] = field(default_factory=list)
+    at: State = field(default_factory=dict)
+    losses: list[tuple[str, int, str]] = field(default_factory=list)
+    notes: list[tuple[str, str]] = field(default_factory=list)
+    deaths: list[Death] = field(default_factory=list)
+    full: bool = False
+
+
+@dataclass
+class _Followed:
+    reader: RingReader
+    header: Header
+    stream: str
+    common: dict[str, Any]
+    pid: int | None
+    counters: tuple[int, int]
+    last_us: int | None = None
+
+
+class RingSet:
+    """The rings of one worker in a folder.
+
+    Args:
+        folder: Where the agent writes them.
+        pid: A process of the worker, by which it is told from others in the same folder.
+        node: This host.
+        state: What an earlier recorder knew.
+        proc: The process file system.
+    """
+
+    def __init__(self, folder: Path, pid: int, node: str, state: State, proc: Path = PROC) -> None:
+        self.worker: str | None = None
+        self._folder = folder
+        self._pid = pid
+        self._node = node
+        self._proc = proc
+        self._known = {key: value for key, value in state.items() if key.startswith(KEY)}
+        self._followed: dict[Path, _Followed] = {}
+        self._others: set[Path] = set()
+
+    @property
+    def headers(self) -> list[Header]:
+        """Of the rings that are followed."""
+        return [ring.header for ring in self._followed.values()]
+
+    def look(self, found: Drained) -> None:
+        """Look for rings that are new in the folder; one that cannot be read is told once."""
+        fresh = [path for path in ring_paths(self._folder) if path not in self._followed and path not in self._others]
+        opened: list[tuple[Path, RingReader]] = []
+        for path in fresh:
+            known = self._known.get(KEY + path.stem)
+            if known == DONE:
+                self._others.add(path)
+                continue
+            try:
+                opened.append((path, RingReader(path, Position(*known[:4]) if known else None)))
+            except OomctlError as error:
+                self._others.add(path)
+                found.notes.append(("failed", error.what))
+        if self.worker is None:
+            self.worker = self._whose([reader.header for _, reader in opened])
+        for path, reader in opened:
+            header = reader.header
+            if header.worker != self.worker:
+                reader.close()
+                if self.worker is not None:
+                    self._others.add(path)
+                continue
+            stream = f"{self._node}/{path.stem}"
+            pid = local_pid(header.pid, header.start_ticks, self._proc)
+            dropped, errors = self._known.get(KEY + path.stem, (0, 0))[-2:]
+            common = common_columns(header, stream, self._node)
+            self._followed[path] = _Followed(reader, header, stream, common, pid, (dropped, errors))
+
+    def drain(self, limit: int) -> Drained:
+        """What the rings hold that was not read yet, at most about `limit` records of each."""
+        found = Drained()
+        for path, ring in list(self._followed.items()):
+            # Asked before reading: what was written before the death is there then.
+            alive = ring.pid is not None and start_ticks(ring.pid, self._proc) == ring.header.start_ticks
+            batch = ring.reader.read(final=not alive, limit=limit)
+            full = len(batch.records) >= limit
+            found.full |= full
+            self._take(path, ring, batch, found)
+            if not alive and not full:
+                self._end(path, ring, found)
+        return found
+
+    def close(self) -> None:
+        """Let go of all rings."""
+        for ring in self._followed.values():
+            ring.reader.close()
+        self._followed.clear()
+
+    def _take(self, path: Path, ring: _Followed, batch: Batch, found: Drained) -> None:
+        for record in batch.records:
+            row = completed(to_row(record, ring.common))
+            found.rows.append(row)
+            ring.last_us = record.ts
+        header = ring.reader.header
+        counters = (header.dropped, header.errors)
+        for reason, count in (
+            ("overwritten in the ring before it was read", batch.overwritten),
+            ("torn at the kill", batch.torn),
+            ("of a kind that this oomctl does not know", batch.unknown),
+            ("could not be written to the ring", counters[0] - ring.counters[0]),
+        ):
+            if count:
+                found.losses.append((reason, count, ring.stream))
+        if counters[1] > ring.counters[1]:
+            found.notes.append(("degraded", f"{counters[1] - ring.counters[1]} errors inside the agent of {ring.stream}"))
+        for step_ns in batch.clock_steps_ns:
+            found.notes.append(("degraded", f"the wall clock of {ring.stream} jumped by {step_ns / 1e9:.3f} s"))
+        if batch.records or counters != ring.counters or batch.torn or batch.overwritten or batch.unknown:
+            found.at[KEY + path.stem] = [*ring.reader.position, *counters]
+        ring.counters = counters
+
+    def _end(self, path: Path, ring: _Followed, found: Drained) -> None:
+        found.deaths.append(Death(ring.reader.header, ring.last_us))
+        found.at[KEY + path.stem] = DONE
+        ring.reader.close()
+        del self._followed[path]
+        self._others.add(path)
+
+    def _whose(self, headers: list[Header]) -> str | None:
+        """The worker that our process is of; where no ring is of a process of its family, the only worker there is."""
+        family = tree(self._pid, self._proc)
+        for header in headers:
+            if local_pid(header.pid, header.start_ticks, self._proc) in family or header.pid == self._pid:
+                return header.worker
+        workers = {header.worker for header in headers}
+        return workers.pop() if len(workers) == 1 else None

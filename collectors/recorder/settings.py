@@ -1,0 +1,50 @@
+"""What a recorder records, and how much of it is kept."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from oomctl.schemas.rows import Row
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is recorded, and how much of it is kept.
+
+    Attributes:
+        root: The recording's folder.
+        pid: The worker, or its server, as seen from here.
+        node: This host.
+        rings: Folder of its rings, or None.
+        log: Its log, or None.
+        minutes: How much before its first sign an incident holds.
+        budget_bytes: Of the whole folder.
+        age_s: Of hours; incidents stay until the budget needs them.
+        hook: Command or URL, or None.
+        settle_s: From the first sign to the freeze, so that the other ranks and the log have their say.
+    """
+
+    root: Path
+    pid: int
+    node: str
+    rings: Path | None = None
+    log: Path | None = None
+    minutes: float = 10.0
+    budget_bytes: int = 2 << 30
+    age_s: float = 7 * 86400.0
+    hook: str | None = None
+    settle_s: float = 10.0
+
+
+class Outlet(Protocol):
+    """Takes copies of the rows elsewhere."""
+
+    def offer(self, rows: Sequence[Row]) -> None:
+        """Take rows, or count them as dropped; never waits."""
+
+    def dropped(self) -> int:
+        """Rows dropped since the last call."""
+
+    def close(self) -> None:
+        """Send what is left, within bounds."""

@@ -1,0 +1,134 @@
+"""What the recorder reads: a worker's rings and its log, one round at a time."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from oomctl.collectors.agent.process import start_ticks
+from oomctl.collectors.recorder.live import State
+from oomctl.collectors.recorder.processes import PROC, incarnation_of
+from oomctl.collectors.recorder.rings import Death, Drained, RingSet
+from oomctl.collectors.recorder.settings import Settings
+from oomctl.collectors.recorder.tail import LogTail
+from oomctl.schemas.rows import Row
+
+ROUND_RECORDS = 5_000
+"""Of one source in one round; a full ring is drained in several, so that memory stays small."""
+LOOK_ROUNDS = 5
+"""Rounds between two looks for new rings."""
+
+
+@dataclass
+class Gathered:
+    """What one round brought.
+
+    Attributes:
+        rows: New ones, in order within each stream.
+        old: Rows of a log that was written before recording began: kept, but no sign of anything now.
+        at: How far each source was read.
+        losses: (reason, count, detail).
+        notes: (state, detail) of what is to be told of the sources.
+        deaths: Of processes whose rings were read to their end.
+        more: A source has more to give at once.
+    """
+
+    rows: list[Row] = field(default_factory=list)
+    old: list[Row] = field(default_factory=list)
+    at: State = field(default_factory=dict)
+    losses: list[tuple[str, int, str]] = field(default_factory=list)
+    notes: list[tuple[str, str]] = field(default_factory=list)
+    deaths: list[Death] = field(default_factory=list)
+    more: bool = False
+
+
+class Sources:
+    """The sources of one worker.
+
+    Args:
+        settings: Which.
+        state: What an earlier recorder knew.
+        proc: The process file system.
+
+    Attributes:
+        worker: The engine instance.
+        incarnation: Its present life.
+    """
+
+    def __init__(self, settings: Settings, state: State, proc: Path = PROC) -> None:
+        self._settings = settings
+        self._proc = proc
+        self._ticks = start_ticks(settings.pid, proc)
+        self._rings: RingSet | None = None
+        self._tail: LogTail | None = None
+        self._looked = Drained()
+        self._round = 0
+        self._rotations = 0
+        if settings.rings is not None:
+            self._rings = RingSet(settings.rings, settings.pid, settings.node, state, proc)
+            self._rings.look(self._looked)
+        headers = self._rings.headers if self._rings is not None else []
+        named = self._rings.worker if self._rings is not None else None
+        self.worker = named or state.get("worker") or f"{settings.node}:{settings.pid}"
+        self.incarnation = next(
+            (header.incarnation for header in headers if header.incarnation and header.is_alive(proc)),
+            next((header.incarnation for header in headers if header.incarnation), incarnation_of(settings.pid, proc)),
+        )
+        if settings.log is not None:
+            self._tail = LogTail(settings.log, self.worker, state)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process that is recorded runs."""
+        return self._ticks != 0 and start_ticks(self._settings.pid, self._proc) == self._ticks
+
+    @property
+    def rings(self) -> int:
+        """Rings of processes that run, or that were not read to their end yet."""
+        return len(self._rings.headers) if self._rings is not None else 0
+
+    @property
+    def have_rings(self) -> bool:
+        """Whether any ring of this worker was found at all."""
+        return self._rings is not None and self._rings.worker is not None
+
+    def gather(self, final: bool = False) -> Gathered:
+        """One round.
+
+        Args:
+            final: The log's writer is dead: what its reader still holds back is given too.
+        """
+        gathered = Gathered()
+        if self._rings is not None:
+            if self._round % LOOK_ROUNDS == 0 or not self.alive:
+                self._rings.look(self._looked)
+            looked, self._looked = self._looked, Drained()
+            drained = self._rings.drain(ROUND_RECORDS)
+            gathered.rows += drained.rows
+            gathered.at |= drained.at
+            gathered.losses += looked.losses + drained.losses
+            gathered.notes += looked.notes + drained.notes
+            gathered.deaths += drained.deaths
+            gathered.more |= drained.full
+        if self._tail is not None:
+            self._follow(self._tail, gathered, final)
+        self._round += 1
+        return gathered
+
+    def close(self) -> None:
+        """Let go of all sources."""
+        if self._rings is not None:
+            self._rings.close()
+        if self._tail is not None:
+            self._tail.close()
+
+    def _follow(self, tail: LogTail, gathered: Gathered, final: bool) -> None:
+        old = tail.backlog
+        lines = tail.finish() if final else tail.rows(ROUND_RECORDS)
+        if old:
+            gathered.old += lines
+        else:
+            gathered.rows += lines
+        gathered.at |= tail.at()
+        gathered.more |= old or len(lines) >= ROUND_RECORDS
+        if tail.rotations > self._rotations:
+            self._rotations = tail.rotations
+            gathered.notes.append(("ok", f"{self._settings.log} was rotated or cut; its lines count on"))
