@@ -41,12 +41,18 @@ def test_parts_are_cited_by_the_first_one() -> None:
 
 
 def test_a_last_part_that_is_missing_is_no_loss() -> None:
-    log = "2026-11-30T12:00:00.123456789Z stderr P torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 48.00 MiB.\n"
+    log = (
+        "2026-11-30T12:00:00.123456789Z stderr P torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 48.00 MiB.\n"
+    )
     assert len(of_kind(read(log), "oom")) == 1
 
 
 def test_dockers_parts_are_one_line() -> None:
-    long = "(APIServer pid=71) INFO 03-14 15:09:26 [utils.py:253] non-default args: {'model': 'm', 'x': '" + "y" * 20_000 + "', "
+    long = (
+        "(APIServer pid=71) INFO 03-14 15:09:26 [utils.py:253] non-default args: {'model': 'm', 'x': '"
+        + "y" * 20_000
+        + "', "
+    )
     long += "'max_model_len': 16384}"
     pieces = [long[:16384], long[16384:] + "\n"]
     log = "".join(json.dumps({"log": piece, "stream": "stdout"}) + "\n" for piece in pieces)
@@ -82,7 +88,9 @@ def test_times_of_envelopes(text: str, moment: int, quality: str) -> None:
     assert parse_outer(text, 2026) == (moment, quality)
 
 
-@pytest.mark.parametrize("text", ["", "vllm-1  | ", "0000000001", "9999999999999999999999", "Foo 99 12:00:00", "Feb 31 12:00:00"])
+@pytest.mark.parametrize(
+    "text", ["", "vllm-1  | ", "0000000001", "9999999999999999999999", "Foo 99 12:00:00", "Feb 31 12:00:00"]
+)
 def test_no_time(text: str) -> None:
     assert parse_outer(text, None) is None
 
