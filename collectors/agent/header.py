@@ -31,7 +31,7 @@ class Header:
     Attributes:
         capacity: Slots.
         pid: Process that wrote it, in its own namespace.
-        thread_id: Thread that wrote it.
+        thread_id: Thread that made it; after its end another one may write it.
         rank: Global rank, None where it has none.
         device_id: None where it has none.
         start_ticks: When the process started, in clock ticks since boot.

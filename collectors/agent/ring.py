@@ -1,4 +1,4 @@
-"""Writing rings: one mmap'd file per writing thread, so that nothing on the step path locks, logs or talks to anybody.
+"""Writing rings: an mmap'd file for each writing thread, so that nothing on the step path locks, logs or talks to anybody.
 
 What is written to the map is in the kernel's page cache, so it survives SIGKILL and the kernel's OOM killer. The blocks of
 the file are reserved when it is made: a store into a hole on a full disk would be a SIGBUS in the engine.
@@ -69,13 +69,13 @@ class Identity:
 
 
 class Ring:
-    """The ring of one thread. After a fork it has no map, and the child's first record makes a new file.
+    """The ring of one thread at a time. After a fork it has no map, and the child's first record makes a new file.
 
     Args:
         rings: The folder and identity it belongs to.
     """
 
-    __slots__ = ("__weakref__", "_capacity", "_map", "_rest", "_rings", "_scratch", "_spilled", "path", "place")
+    __slots__ = ("_capacity", "_map", "_rest", "_rings", "_scratch", "_spilled", "path", "place")
 
     def __init__(self, rings: "Rings") -> None:
         self._rings = rings
@@ -164,8 +164,21 @@ class Ring:
         return self._map
 
 
+class _Lease:
+    """A thread's hold on a ring; when the thread ends, the next new one gets it."""
+
+    __slots__ = ("_spare", "ring")
+
+    def __init__(self, ring: Ring, spare: list[Ring]) -> None:
+        self.ring = ring
+        self._spare = spare
+
+    def __del__(self) -> None:
+        self._spare.append(self.ring)
+
+
 class Rings:
-    """All rings of one identity in this process. The folder must exist.
+    """All rings of one identity in this process: as many as there were threads at a time. The folder must exist.
 
     Args:
         folder: Where the files go.
@@ -179,26 +192,31 @@ class Rings:
         self.capacity = max(capacity, 2)
         self.quiet = False
         self._local = threading.local()
+        self._made: list[Ring] = []
+        self._spare: list[Ring] = []
         _ALL.add(self)
-        self._made: list[weakref.ref[Ring]] = []
 
     def mine(self) -> Ring:
         """The calling thread's ring; its file is made at its first record."""
         try:
-            ring: Ring = self._local.ring
+            ring: Ring = self._local.lease.ring
         except AttributeError:
-            ring = self._local.ring = Ring(self)
-            self._made.append(weakref.ref(ring))
+            try:
+                ring = self._spare.pop()
+            except IndexError:
+                ring = Ring(self)
+                self._made.append(ring)
+            self._local.lease = _Lease(ring, self._spare)
         return ring
 
     def close(self) -> None:
         """Note in each ring that the process ended in order."""
-        for ring in self._live():
+        for ring in self._made:
             ring.close()
 
     def after_fork(self) -> None:
         """In a child: leave the parent's files alone. Only the forking thread lives on; its ring is made anew."""
-        for ring in self._live():
+        for ring in self._made:
             ring.forget()
 
     def fall_quiet(self, error: Exception) -> None:
@@ -206,9 +224,6 @@ class Rings:
         if not self.quiet:
             self.quiet = True
             tell(f"no ring in {self.folder}: {error}; nothing is recorded by this process")
-
-    def _live(self) -> list[Ring]:
-        return [ring for made in self._made if (ring := made()) is not None]
 
 
 _ALL: "weakref.WeakSet[Rings]" = weakref.WeakSet()

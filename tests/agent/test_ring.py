@@ -241,6 +241,19 @@ def test_each_thread_has_its_own_ring(tmp_path: Path) -> None:
     assert [[record.values["step_id"] for record in batch.records] for batch in found] == [list(range(10))] * 4
 
 
+def test_a_new_thread_gets_the_ring_of_one_that_ended(tmp_path: Path) -> None:
+    rings = make_rings(tmp_path)
+    for step_id in range(3):
+        thread = threading.Thread(target=lambda step_id=step_id: write_step(rings.mine(), step_id))
+        thread.start()
+        thread.join()
+    (path,) = ring_paths(tmp_path)
+    rings.close()
+    header, batch = read_ring(path)
+    assert [record.values["step_id"] for record in batch.records] == [0, 1, 2]
+    assert header.closed
+
+
 def test_a_forked_child_leaves_its_parents_ring_alone(tmp_path: Path) -> None:
     rings = make_rings(tmp_path)
     write_step(rings.mine(), 1)

@@ -19,7 +19,7 @@ class Wish:
         name: Its X-Request-Id.
         prompt: Words of the tiny model's vocabulary, one token each.
         output_tokens: How many it asks for; it gets exactly these.
-        hang_up_after: Tokens after which the client closes the connection; None for never.
+        hang_up_after: Chunks after which the client closes the connection; None for never.
     """
 
     name: str
@@ -35,16 +35,18 @@ class Outcome:
     Attributes:
         wish: The request.
         state: finished, hung_up, refused (an HTTP status), broken (an error in the stream, or no end).
-        tokens: Chunks with a token that arrived.
+        chunks: Parts of the answer that arrived; a busy server puts several tokens into one.
         prompt_tokens: As the server counted them; None where it did not tell.
+        output_tokens: The same of the answer.
         ended_ns: When it ended, on the monotonic clock.
         detail: The error, where there was one.
     """
 
     wish: Wish
     state: str
-    tokens: int
+    chunks: int
     prompt_tokens: int | None
+    output_tokens: int | None
     ended_ns: int
     detail: str = ""
 
@@ -99,11 +101,11 @@ def ask(port: int, wish: Wish) -> Outcome:
         "stream": True,
         "stream_options": {"include_usage": True},
     }
-    tokens, prompt_tokens = 0, None
+    chunks, prompt_tokens, output_tokens = 0, None, None
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
 
     def ended(state: str, detail: str = "") -> Outcome:
-        return Outcome(wish, state, tokens, prompt_tokens, time.monotonic_ns(), detail)
+        return Outcome(wish, state, chunks, prompt_tokens, output_tokens, time.monotonic_ns(), detail)
 
     try:
         headers = {"Content-Type": "application/json", "X-Request-Id": wish.name}
@@ -120,10 +122,11 @@ def ask(port: int, wish: Wish) -> Outcome:
             if "error" in chunk:
                 return ended("broken", str(chunk["error"]))
             if chunk.get("choices"):
-                tokens += 1
+                chunks += 1
             if chunk.get("usage"):
                 prompt_tokens = chunk["usage"]["prompt_tokens"]
-            if tokens == wish.hang_up_after:
+                output_tokens = chunk["usage"]["completion_tokens"]
+            if chunks == wish.hang_up_after:
                 return ended("hung_up")
         return ended("broken", "the stream had no end")
     except (OSError, http.client.HTTPException, ValueError) as error:

@@ -23,6 +23,8 @@ ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
     "DO_NOT_TRACK": "1",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    # The model is tiny: more threads would only wait for each other, all the longer where others use the machine.
+    "OMP_NUM_THREADS": "1",
     "VLLM_LOGGING_COLOR": "0",
 }
 BLOCK_TOKENS = 32
@@ -59,10 +61,12 @@ class Server:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port: int = free.getsockname()[1]
+        # The pool has to hold one request of the longest length.
+        longest = str(min(1024, (kv_blocks - 1) * BLOCK_TOKENS))
         self.log = log
         self.command = [
             *limits, str(engine / "bin" / "vllm"), "serve", str(model), "--served-model-name", "tiny",
-            "--host", "127.0.0.1", "--port", str(self.port), "--max-model-len", "1024", "--max-num-seqs", "16",
+            "--host", "127.0.0.1", "--port", str(self.port), "--max-model-len", longest, "--max-num-seqs", "16",
             "--block-size", str(BLOCK_TOKENS), "--kv-cache-memory-bytes", str(kv_blocks * BLOCK_TOKENS * 1024),
             "--enforce-eager", "--enable-prefix-caching", *arguments,
         ]  # fmt: skip

@@ -16,6 +16,6 @@ def test_a_server_serves_and_ends(engine: Path, model: Path, tmp_path: Path) -> 
     assert "hung_up" in states
     for outcome in outcomes:
         if outcome.state == "finished":
-            assert (outcome.tokens, outcome.prompt_tokens) == (30, 84)
+            assert (outcome.output_tokens, outcome.prompt_tokens) == (30, 84)
     assert metrics["vllm:prompt_tokens_total"] >= 84 * states.count("finished")
     assert server.process.returncode == 0

@@ -1,0 +1,67 @@
+"""vLLM's API server, watched: when a client hung up, which the core hears of later, and whether the end was asked for."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from oomctl.collectors.agent.guard import Guard, Patches
+from oomctl.collectors.agent.layout import FAULT, LIFECYCLE, NULL_I32, NULL_I64, PHASES, REQUEST, SAMPLED_BY, pack_texts
+from oomctl.collectors.agent.requests import EVENT
+from oomctl.collectors.agent.ring import Rings
+
+
+class ClientWatch:
+    """Attached to one AsyncLLM.
+
+    At an orderly end vLLM kills its core and workers within milliseconds, so their rings look as after a death. What
+    tells the two apart is this process: it writes `draining` before it ends them, or that the engine was dead already.
+
+    Args:
+        client: vLLM's AsyncLLM, constructed.
+        rings: Where to.
+    """
+
+    def __init__(self, client: Any, rings: Rings) -> None:
+        self._client = client
+        self._rings = rings
+        patches = Patches()
+        self._guard = Guard(rings, patches.undo)
+        patches.wrap(client, "abort", self._abort)
+        patches.wrap(client, "shutdown", self._shutdown)
+        self._guard.absent(patches.absent)
+        self._phase("spawned")
+
+    def _abort(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def abort(request_id: str | Iterable[str], *args: Any, **kwargs: Any) -> Any:
+            try:
+                ids = [request_id] if isinstance(request_id, str) else list(request_id)
+                request_id = ids
+                ring = self._rings.mine()
+                for one in ids if ring.active else ():
+                    values = EVENT["cancelled"], SAMPLED_BY.index("all"), 1.0, NULL_I64, *[NULL_I32] * 8
+                    ring.write(REQUEST, pack_texts(str(one)), *values)
+            except Exception as error:
+                self._guard.failed("abort", error)
+            return original(request_id, *args, **kwargs)
+
+        return abort
+
+    def _shutdown(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def shutdown(*args: Any, **kwargs: Any) -> Any:
+            try:
+                if getattr(self._client, "errored", False):
+                    self._rings.mine().write(FAULT, pack_texts("engine_dead", "at the API server's end"), 1)
+                else:
+                    self._phase("draining")
+            except Exception as error:
+                self._guard.failed("shutdown", error)
+            result = original(*args, **kwargs)
+            try:
+                self._phase("stopped")
+            except Exception as error:
+                self._guard.failed("shutdown", error)
+            return result
+
+        return shutdown
+
+    def _phase(self, phase: str) -> None:
+        self._rings.mine().write(LIFECYCLE, pack_texts(None), PHASES.index(phase), NULL_I32, NULL_I32)

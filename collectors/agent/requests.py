@@ -1,0 +1,97 @@
+"""The requests that are followed: which, with what weight, and the blocks that each holds."""
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+from oomctl.collectors.agent.layout import NULL_I32, NULL_I64, REQUEST, REQUEST_EVENTS, SAMPLED_BY, pack_texts
+from oomctl.collectors.agent.ring import Ring
+
+EVENT = {name: code for code, name in enumerate(REQUEST_EVENTS)}
+_SAMPLED = {name: code for code, name in enumerate(SAMPLED_BY)}
+
+
+@dataclass(slots=True)
+class Followed:
+    """One request that is followed.
+
+    Attributes:
+        request: The engine's own object.
+        tail: Its id and adapter, packed once.
+        weight: How many requests it stands for.
+        sampled_by: Why it is followed.
+        blocks: KV blocks it holds.
+        awaits_token: No output token was seen yet.
+    """
+
+    request: Any
+    tail: bytes
+    weight: float
+    sampled_by: int
+    blocks: int = 0
+    awaits_token: bool = True
+    prompt_tokens: int = field(init=False)
+    max_output_tokens: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.prompt_tokens = _count(getattr(self.request, "num_prompt_tokens", None))
+        self.max_output_tokens = _count(getattr(self.request, "max_tokens", None))
+
+    def write(
+        self, ring: Ring, event: int, step_id: int, delta: int = 0, cached: int = NULL_I32, scheduled: int = NULL_I32
+    ) -> None:
+        """Record an event of it, after `delta` more (or fewer) blocks."""
+        request = self.request
+        self.blocks += delta
+        ring.write(
+            REQUEST, self.tail, event, self.sampled_by, self.weight, step_id, self.prompt_tokens, cached,
+            self.max_output_tokens, scheduled, request.num_computed_tokens, request.num_output_tokens, self.blocks, delta,
+        )  # fmt: skip
+
+
+class Sampler:
+    """Draws which requests are followed, so that about `target` of them are at any time.
+
+    The chance of a request is fixed when it arrives, from how many there are, so its weight (one over the chance) makes
+    sums and quantiles over the followed ones unbiased.
+
+    Args:
+        target: About how many at a time; 0 for all.
+        seed: For tests; random if None.
+    """
+
+    def __init__(self, target: int, seed: int | None = None) -> None:
+        self._target = target
+        self._random = random.Random(seed)
+
+    def draw(self, request: Any, alive: int) -> Followed | None:
+        """Follow it, or not.
+
+        Args:
+            request: The engine's object.
+            alive: Requests in the engine, this one too.
+        """
+        if self._target == 0 or alive <= self._target:
+            return follow(request, "all")
+        weight = alive / self._target
+        return follow(request, "sample", weight) if self._random.random() * weight < 1 else None
+
+
+def follow(request: Any, sampled_by: str, weight: float = 1.0) -> Followed:
+    """A request to be followed; one token from it on counts as not its first if it has any yet."""
+    adapter = getattr(getattr(request, "lora_request", None), "lora_name", None)
+    followed = Followed(request, pack_texts(str(request.request_id), adapter), weight, _SAMPLED[sampled_by])
+    followed.awaits_token = request.num_output_tokens == 0
+    return followed
+
+
+def count_blocks(groups: Any) -> int:
+    """Blocks in a block table: a tuple with a list for each KV cache group, or None."""
+    return sum(map(len, groups)) if groups else 0
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) else NULL_I32
+
+
+NO_STEP = NULL_I64

@@ -1,1 +1,0 @@
-"""A log says the same whatever pipeline it came through."""
