@@ -33,9 +33,12 @@ def test_each_word_alone_is_interesting(word: str) -> None:
     assert interesting(word) == [0]
 
 
-@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("word", [word for word in WORDS if not word.startswith(("MESSAGE", "logtag"))])
 def test_no_word_is_one_that_an_envelope_would_write_otherwise(word: str) -> None:
-    """JSON writers escape quotes, backslashes, <, > and &, and all beyond ASCII: it must be found in a raw line."""
+    """JSON writers escape quotes, backslashes, <, > and &, and all beyond ASCII: it must be found in a raw line.
+
+    Keys of envelopes are looked for as each of them writes it.
+    """
     assert word.isascii()
     assert not set(word) & set('"\\<>&\n\r\t')
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from oomctl.collectors.artifacts.logs.prefixes import Prefixes, open_envelope, template_of
+from oomctl.collectors.artifacts.logs.objects import open_envelope
+from oomctl.collectors.artifacts.logs.prefixes import Prefixes, template_of
 from tests.logs.reading import facts, of_kind, read
 from tests.logs.samples import SAMPLES, SGLANG, VLLM, lines
 

@@ -84,6 +84,8 @@ class Emitter:
                 # Lines come nearly in order: a log that never ends must not be remembered whole.
                 self._logged = set(sorted(self._logged)[-REMEMBERED_LINES:])
             yield self._row("log", self._log_fields(record), common)
+            if record.repeats:
+                yield self._row("loss", {"reason": "left out by Ray as repeated", "count": record.repeats}, common)
         for fact in facts:
             yield self._row(fact.kind, fact.fields, {**common, **fact.common} if fact.common else common)
 

@@ -12,10 +12,12 @@ LEVELS = {
 _RANK_PART = re.compile(r"(DP|PP|TP|EP|CP|rank=|rank )(\d+)")
 
 PROCESS = re.compile(
-    r"\((?P<process>[A-Za-z][\w.-]*)(?P<rank> rank=\d+)? pid=(?P<pid>\d{1,10})(?:, ip=[\d.]+)?\) ?"
+    r"\((?P<process>[A-Za-z][\w.:/<>-]{0,160}(?:\([^()]{0,80}\))?)(?P<rank> rank=\d+)? pid=(?P<pid>\d{1,10})"
+    r"(?:, ip=(?P<ip>[\da-fA-F.:]{1,45}))?\) ?"
     r"|\[(?P<distributed>rank\d+)\]:? ?"
 )
-"""`(Worker_TP0 pid=4) `, `(VllmWorker rank=1 pid=8) `, Ray's `(RayWorker pid=1, ip=10.0.0.2) `, torchrun's `[rank0]: `."""
+"""`(Worker_TP0 pid=4) `, `(VllmWorker rank=1 pid=8) `, Ray's `(RayWorker pid=1, ip=10.0.0.2) `,
+`(ServeReplica:app:LLM pid=1) ` and `(Worker(rank=1) pid=1) `, torchrun's `[rank0]: `."""
 
 
 @dataclass(frozen=True)

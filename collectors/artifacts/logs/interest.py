@@ -14,6 +14,18 @@ FAILURES: tuple[str, ...] = (
     "signal", "ENOMEM", "rrno", "mmap", "NVML_SUCCESS",
 )  # fmt: skip
 """What failures need, whatever the engine: the framework's, the engine's and the system's."""
+ENVELOPES: tuple[str, ...] = (
+    'MESSAGE":[',
+    'MESSAGE" : [',
+    'MESSAGE": [',
+    "stdout P ",
+    "stderr P ",
+    'logtag":"P"',
+    "partial_message",
+)
+"""Lines whose text cannot be seen: a journal's array of bytes, and a line of which a runtime wrote only a part."""
+_ESCAPES = ('"', '\\"', '\\\\\\"')
+"""How a quotation mark stands in an object, in an object in an object, and once more."""
 
 HEADED = re.compile(rb"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[: ]|\[20\d\d-\d\d-\d\d|pid=\d+\)|\[[A-Z]{2,3}\d+\]")
 """A line that begins a log record, so that nothing before it can bear on it."""
@@ -30,7 +42,8 @@ SMALL_BYTES = 256 * 1024
 @cache
 def wanted() -> tuple[str, ...]:
     """The texts of which a line of interest holds one; none holds another."""
-    texts = {*FAILURES, *registry.literals()}
+    hidden = [text.replace('"', mark) for text in ENVELOPES for mark in _ESCAPES]
+    texts = {*FAILURES, *hidden, *registry.literals()}
     return tuple(sorted(text for text in texts if not any(other != text and other in text for other in texts)))
 
 

@@ -2,23 +2,56 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from oomctl.collectors.artifacts.logs import times
 from oomctl.collectors.artifacts.logs.headers import LEVELS, PROCESS, HeaderPattern, rank_of
-from oomctl.collectors.artifacts.logs.prefixes import ANSI, Prefixes, is_progress, open_envelope, stamp_in
+from oomctl.collectors.artifacts.logs.objects import open_envelope, open_member
+from oomctl.collectors.artifacts.logs.prefixes import Prefixes, is_progress, plain
 from oomctl.collectors.artifacts.logs.record import Record
 from oomctl.collectors.artifacts.logs.registry import HEADERS
+from oomctl.collectors.artifacts.logs.standard import known_prefix
 
 _RANK_SUFFIX = re.compile(r"(?:^|_)((?:(?:DP|PP|TP|EP|CP)\d+(?:_|$))+)|(rank=\d+)|^rank(\d+)$")
 _BREAKS = re.compile(r"[\r\n]+")
 """What stands between them a terminal would have shown one after the other."""
 _INVISIBLE = "\ufeff\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 """A byte order mark, and marks of writing direction, which hide a line from a pattern but not from a reader."""
-MAX_LAYERS = 5
+MAX_LAYERS = 8
 """Envelopes around one line: a pod's JSON line in Docker's JSON line in a journal, and room for more."""
+MAX_PARTS = 64
+"""Lines that are open at once, in parts, of as many containers and streams."""
 _TRACEBACK = "Traceback (most recent call last):"
+_OBJECT = re.compile(r'\{ ?"')
+_CLOSING = ('"', '",')
+"""With which a line ends that is a member of an object."""
 MAX_MATCHED = 65536
 """Characters of a line that are looked at; a scheduler dump of hundreds of requests fits."""
+_CLUSTER = "x across cluster]"
+_REPEATED = re.compile(r" \[repeated (\d{1,6})x across cluster\](?: \(Ray deduplicates logs .{0,300}\))?\s*$")
+
+
+@dataclass
+class Opened:
+    """A line taken out of its prefixes and objects.
+
+    Attributes:
+        text: What the process printed.
+        outer: The prefix, or the time as the object says it, that tells when.
+        worker: Pod or container, or None.
+        node: Host, or None.
+        flow: stdout or stderr, or None.
+        partial: Whether the line goes on in the next one of its flow.
+        repeats: How many further processes printed the same, which Ray left out.
+    """
+
+    text: str
+    outer: str | None = None
+    worker: str | None = None
+    node: str | None = None
+    flow: str | None = None
+    partial: bool = False
+    repeats: int = 0
 
 
 class Lines:
@@ -26,37 +59,95 @@ class Lines:
 
     def __init__(self) -> None:
         self._prefixes = Prefixes()
+        self._parts: dict[tuple[str | None, ...], Record] = {}
         self._year: int | None = None
 
+    @property
+    def open(self) -> bool:
+        """Whether a line is open of which a runtime has written only parts."""
+        return bool(self._parts)
+
     def records(self, number: int, raw: str) -> Iterator[Record]:
-        """The records of one raw line: one for most; several for progress bars and envelopes with line breaks."""
-        text = raw[:MAX_MATCHED].lstrip(_INVISIBLE)
-        if "\x1b" in text:
-            text = ANSI.sub("", text)
-        body, stamp, worker, node = self._unwrap(text)
-        if "\r" in body or "\n" in body:
-            for part in _BREAKS.split(body):
-                if part:
-                    yield from self._split(Record(number, raw, part, worker=worker, node=node), stamp)
+        """The records of one raw line: one for most; several for progress bars and envelopes with line breaks; none yet for
+        a line that goes on.
+        """
+        opened = self._unwrap(plain(raw[:MAX_MATCHED]).lstrip(_INVISIBLE))
+        record = Record(number, raw, opened.text, worker=opened.worker, node=opened.node, repeats=opened.repeats)
+        if opened.partial or self._parts:
+            whole = self._joined(record, opened)
+            if whole is None:
+                return
+            record = whole
+        yield from self._pieces(record, opened.outer)
+
+    def rest(self) -> Iterator[Record]:
+        """The lines of which the log has no last part."""
+        parts, self._parts = self._parts, {}
+        for record in parts.values():
+            yield from self._pieces(record, None)
+
+    def _joined(self, record: Record, opened: Opened) -> Record | None:
+        """The line with its earlier parts, under the first one's number; None where more is to come."""
+        key = (opened.flow, opened.worker, opened.node)
+        first = self._parts.pop(key, None)
+        if first is not None:
+            record = first.with_text((first.text + record.text)[:MAX_MATCHED])
+        if not opened.partial or len(self._parts) >= MAX_PARTS:
+            return record
+        self._parts[key] = record
+        return None
+
+    def _pieces(self, record: Record, outer: str | None) -> Iterator[Record]:
+        """The parts of a line that stand between carriage returns, or between the line breaks of an object's text."""
+        if "\r" not in record.text and "\n" not in record.text:
+            yield from self._split(record, outer)
             return
-        yield from self._split(Record(number, raw, body, worker=worker, node=node), stamp)
+        for part in _BREAKS.split(record.text):
+            if part:
+                yield from self._split(record.with_text(part), outer)
 
-    def _unwrap(self, text: str) -> tuple[str, str | None, str | None, str | None]:
-        """(text, stamp, worker, node) of what the process printed, without its prefixes and JSON envelopes."""
-        body, stamp, worker, node = text, None, None, None
+    def _unwrap(self, text: str) -> Opened:
+        """What the process printed, without prefixes and objects, in whatever order they stand."""
+        line, learned = Opened(text), False
         for _ in range(MAX_LAYERS):
-            prefix, body = self._prefixes.strip(body)
-            brace = body.find("{") if '{"' in body else -1
-            envelope = open_envelope(body[brace:]) if brace >= 0 else None
-            if prefix or brace > 0:
-                stamp = stamp_in(prefix + body[: max(brace, 0)]) or stamp
-            if envelope is None:
+            if _CLUSTER in line.text and (repeated := _REPEATED.search(line.text)) is not None:
+                line.text, line.repeats = line.text[: repeated.start()], int(repeated[1])
+            known = known_prefix(line.text)
+            if known is not None:
+                line.outer = times.outer_in(line.text[: known.end]) or line.outer
+                line.text = line.text[known.end :]
+                line.worker, line.node, line.flow = (
+                    known.worker or line.worker,
+                    known.node or line.node,
+                    known.flow or line.flow,
+                )
+                line.partial |= known.partial
+                continue
+            if self._take_out(line):
+                continue
+            prefix, rest = ("", "") if learned else self._prefixes.strip(line.text)
+            if not prefix:
                 break
-            body, stamp = envelope.text, envelope.stamp or stamp
-            worker, node = envelope.worker or worker, envelope.node or node
-        return body, stamp, worker, node
+            line.outer, line.text, learned = times.outer_in(prefix) or line.outer, rest, True
+        return line
 
-    def _split(self, record: Record, stamp: str | None) -> Iterator[Record]:
+    @staticmethod
+    def _take_out(line: Opened) -> bool:
+        """Replace a line by what the object on it holds; False where there is none."""
+        opening = _OBJECT.search(line.text) if "{" in line.text else None
+        brace = opening.start() if opening is not None else -1
+        envelope = open_envelope(line.text[brace:]) if brace >= 0 else None
+        if envelope is None:
+            envelope = open_member(line.text) if line.text.endswith(_CLOSING) else None
+        if envelope is None:
+            return False
+        line.outer = envelope.stamp or times.outer_in(line.text[: max(brace, 0)]) or line.outer
+        line.text = plain(envelope.text)
+        line.worker, line.node = envelope.worker or line.worker, envelope.node or line.node
+        line.flow, line.partial = envelope.flow or line.flow, line.partial or envelope.partial
+        return True
+
+    def _split(self, record: Record, outer: str | None) -> Iterator[Record]:
         """Find the engine's header; what stands before it is a prefix to learn, or a progress bar that it was glued to."""
         text = record.text
         for header in HEADERS:
@@ -70,20 +161,20 @@ class Lines:
             before = text[:start]
             if before.strip():
                 if is_progress(before) or len(before) > 240:
-                    yield from self._bare(record.with_text(before), stamp)
+                    yield from self._bare(record.with_text(before), outer)
                 elif _closes_quote(before):
                     break
                 else:
                     self._prefixes.learn(before)
-                    stamp = stamp_in(before) or stamp
+                    outer = times.outer_in(before) or outer
             groups = match.groupdict()
             ranks = groups.get("ranks") or groups.get("ranks0")
             world_rank = groups.get("global") or groups.get("global0")
             if world_rank is not None:
                 ranks = f"rank={world_rank}"
-            yield self._headed(record, text[match.end() :], header, groups, process, ranks, stamp)
+            yield self._headed(record, text[match.end() :], header, groups, process, ranks, outer)
             return
-        yield from self._bare(record, stamp)
+        yield from self._bare(record, outer)
 
     def _headed(
         self,
@@ -93,9 +184,9 @@ class Lines:
         groups: dict[str, str | None],
         process: re.Match[str] | None,
         ranks: str | None,
-        stamp: str | None,
+        outer: str | None,
     ) -> Record:
-        moment = self._time(stamp, groups.get("ts"), header.year)
+        moment = self._time(outer, groups.get("ts"), header.year)
         name, pid, rank_name, rank = _who(process, ranks)
         return Record(
             record.line,
@@ -112,10 +203,11 @@ class Lines:
             ts=moment[0] if moment is not None else None,
             ts_quality=moment[1] if moment is not None else "none",
             worker=record.worker,
-            node=record.node,
+            node=record.node or _host(process),
+            repeats=record.repeats,
         )
 
-    def _bare(self, record: Record, stamp: str | None) -> Iterator[Record]:
+    def _bare(self, record: Record, outer: str | None) -> Iterator[Record]:
         """A line without a header: it may still say which process printed it."""
         text = record.text
         process = PROCESS.match(text) if text[:1] in "([" else None
@@ -123,7 +215,7 @@ class Lines:
         if start > 0 and process is None:
             self._prefixes.propose(text[:start])
         name, pid, rank_name, rank = _who(process, None)
-        moment = self._time(stamp, None, True)
+        moment = self._time(outer, None, True)
         yield Record(
             record.line,
             record.raw,
@@ -135,18 +227,18 @@ class Lines:
             ts=moment[0] if moment is not None else None,
             ts_quality=moment[1] if moment is not None else "none",
             worker=record.worker,
-            node=record.node,
+            node=record.node or _host(process),
+            repeats=record.repeats,
         )
 
-    def _time(self, stamp: str | None, printed: str | None, has_year: bool) -> times.Stamp | None:
+    def _time(self, outer: str | None, printed: str | None, has_year: bool) -> times.Stamp | None:
         """The envelope's time if it names its zone, else the engine's own."""
-        outer = times.parse_full(stamp) if stamp else None
-        if outer is not None:
-            self._year = int(stamp[:4]) if stamp and stamp[:4].isdigit() else self._year
-            if outer[1] == "exact":
-                return outer
+        moment = times.parse_outer(outer, self._year) if outer else None
+        if moment is not None and moment[1] == "exact":
+            self._year = times.year_of(moment)
+            return moment
         if printed is None:
-            return outer
+            return moment
         return times.parse_full(printed) if has_year else times.parse_short(printed, self._year)
 
 
@@ -170,6 +262,11 @@ def _process_before(text: str, start: int) -> re.Match[str] | None:
 def _closes_quote(before: str) -> bool:
     """Whether a header inside a quotation was found: somebody pasted a log line into a prompt."""
     return any(before.count(quote) % 2 == 1 and f"{mark}{quote}" in before for quote in "'\"" for mark in ": =")
+
+
+def _host(process: re.Match[str] | None) -> str | None:
+    """The node that Ray names where the process runs on another one than the driver."""
+    return process["ip"] if process is not None else None
 
 
 def _who(process: re.Match[str] | None, ranks: str | None) -> tuple[str | None, int | None, str | None, int | None]:

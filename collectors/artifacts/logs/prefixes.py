@@ -5,11 +5,10 @@ A line that the engine's own header pattern recognises somewhere to the right te
 (digits vary, words stay), and lines without a header, such as those of a traceback, lose theirs by it.
 """
 
-import json
 import re
-from dataclasses import dataclass
 
-ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_ANSI = re.compile(r"(?:\x1b|#033)(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+"""Colours and other escape sequences, also as rsyslog writes their first character."""
 MAX_PREFIX = 240
 MAX_TEMPLATES = 64
 
@@ -17,70 +16,12 @@ _TOKEN = re.compile(r"[A-Za-z0-9_]+|\s+|[^\sA-Za-z0-9_]")
 _MONTH_OR_DAY = re.compile(r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec|Mon|Tue|Wed|Thu|Fri|Sat|Sun)\Z")
 _LEVEL = re.compile(r"(?:DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|stdout|stderr)\Z")
 _PROGRESS = re.compile(r"\d%\||it/s|s/it|\d+/\d+ \[|Completed \|")
-_FRAME = re.compile(r'\s+File "')
-_STAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)")
-_JSON_TEXT = ("log", "message", "msg", "MESSAGE", "textPayload", "text", "line", "@message", "body", "event")
-_JSON_TIME = ("ts", "time", "timestamp", "@timestamp", "__REALTIME_TIMESTAMP", "date")
+_FRAME = re.compile(r'\s*File "')
 
 
-@dataclass(frozen=True)
-class Envelope:
-    """A line taken out of its JSON envelope.
-
-    Attributes:
-        text: What the process printed.
-        stamp: Time as printed by the envelope, or None.
-        worker: Pod or container, or None.
-        node: Host, or None.
-    """
-
-    text: str
-    stamp: str | None = None
-    worker: str | None = None
-    node: str | None = None
-
-
-def open_envelope(line: str) -> Envelope | None:
-    """The printed text of a JSON-wrapped line (Docker's json-file, fluentd, Cloud Logging, journald -o json)."""
-    stripped = line.strip()
-    if not (stripped.startswith("{") and stripped.endswith("}")):
-        return None
-    try:
-        parsed = json.loads(stripped)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(parsed, dict):
-        return None
-    payload = parsed.get("jsonPayload")
-    inner = {**parsed, **payload} if isinstance(payload, dict) else parsed
-    text = next((inner[key] for key in _JSON_TEXT if isinstance(inner.get(key), str)), None)
-    if text is None:
-        return None
-    stamp = next((str(inner[key]) for key in _JSON_TIME if isinstance(inner.get(key), str | int)), None)
-    places = [
-        inner,
-        *(v for k in ("kubernetes", "resource", "labels") if isinstance(v := inner.get(k), dict)),
-    ]
-    return Envelope(
-        _whole(text.rstrip("\r\n")),
-        stamp,
-        _first(places, ("pod", "pod_name", "podName", "container_name", "CONTAINER_NAME", "container")),
-        _first(places, ("host", "node", "node_name", "_HOSTNAME", "hostname")),
-    )
-
-
-def _first(places: list[dict[str, object]], keys: tuple[str, ...]) -> str | None:
-    for place in places:
-        for key in keys:
-            value = place.get(key)
-            if isinstance(value, str) and value:
-                return _whole(value[:200])
-    return None
-
-
-def _whole(text: str) -> str:
-    """The text without the halves of characters that JSON's escapes can make; nothing could store those."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+def plain(text: str) -> str:
+    """A text without colours."""
+    return _ANSI.sub("", text) if "\x1b" in text or "#033[" in text else text
 
 
 class Prefixes:
@@ -135,6 +76,8 @@ def template_of(prefix: str) -> str:
     for token in _TOKEN.findall(prefix.rstrip()):
         if token.isspace():
             parts.append(r"\s+")
+        elif token.isdecimal() and len(token) < 6:
+            parts.append(r"\d+")
         elif any(character.isdigit() for character in token):
             parts.append(r"\w+")
         elif _MONTH_OR_DAY.match(token):
@@ -150,9 +93,3 @@ def template_of(prefix: str) -> str:
 def is_progress(text: str) -> bool:
     """Whether a text is (the rest of) a progress bar, which another writer's line was glued to."""
     return _PROGRESS.search(text) is not None
-
-
-def stamp_in(prefix: str) -> str | None:
-    """The last full time stamp with a zone in a prefix."""
-    found = _STAMP.findall(prefix)
-    return found[-1] if found else None

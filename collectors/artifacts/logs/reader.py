@@ -82,14 +82,10 @@ class LogReading:
             if found is None:
                 yield None
                 continue
-            number, raw = found
-            for record in self._lines.records(number, raw):
-                inside, held, after = self._quotes.feed(record)
-                yield from self._second_look(held)
-                for late in after:
-                    yield from self._take(late)
-                if not inside:
-                    yield from self._take(record)
+            for record in self._lines.records(*found):
+                yield from self._weigh(record)
+        for record in self._lines.rest():
+            yield from self._weigh(record)
         held, after = self._quotes.release()
         yield from self._second_look(held)
         for late in after:
@@ -108,9 +104,18 @@ class LogReading:
                 ],
             )
 
+    def _weigh(self, record: Record) -> Iterator[Row]:
+        """Take a record, unless it is text that a user wrote."""
+        inside, held, after = self._quotes.feed(record)
+        yield from self._second_look(held)
+        for late in after:
+            yield from self._take(late)
+        if not inside:
+            yield from self._take(record)
+
     def _attentive(self) -> bool:
-        """Whether the next line matters whatever it holds: a traceback or a quotation is open."""
-        return self._assembler.busy or self._quotes.open or self._held is not None
+        """Whether the next line matters whatever it holds: a traceback, a quotation or a line in parts is open."""
+        return self._assembler.busy or self._quotes.open or self._lines.open or self._held is not None
 
     def _second_look(self, held: Iterable[Record]) -> Iterator[Row]:
         """Lines of a prompt that was cut off. An exception line among them counts only if it ends a traceback."""
@@ -196,7 +201,7 @@ class LogReading:
 def _by(traceback: Traceback, record: Record) -> Record:
     """A bare line of a traceback, as written by whoever wrote its first line."""
     first = traceback.first
-    if record.headed or record.rank_name is not None or first.rank_name is None:
+    if record.headed or record.rank is not None or first.rank_name is None:
         return record
     return Record(
         record.line,

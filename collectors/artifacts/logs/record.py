@@ -25,6 +25,7 @@ class Record:
         ts_quality: exact, local or none.
         worker: Pod or container from an envelope, or None.
         node: Host from an envelope, or None.
+        repeats: How many further processes printed the same, which Ray left out.
     """
 
     line: int
@@ -42,6 +43,7 @@ class Record:
     ts_quality: str = "none"
     worker: str | None = None
     node: str | None = None
+    repeats: int = 0
 
     @property
     def serious(self) -> bool:
@@ -49,9 +51,9 @@ class Record:
         return self.level in WARNING_LEVELS
 
     @property
-    def writer(self) -> tuple[str | None, str | None, int | None]:
+    def writer(self) -> tuple[str | None, str | None, str | None, int | None]:
         """Who wrote it, as far as the line tells: continuation lines are put together by it."""
-        return (self.worker, self.process, self.pid)
+        return (self.worker, self.node, self.process, self.pid)
 
     def with_text(self, text: str) -> "Record":
         """The same line, seen as another text."""

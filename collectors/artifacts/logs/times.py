@@ -12,6 +12,15 @@ _FULL = re.compile(
 )
 _SHORT = re.compile(r"(\d\d)[-/](\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
 
+_ZONED = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)")
+_EPOCHAL = re.compile(r"(?<![\w.])(1\d{9})(?:\.(\d{1,9})|(\d{3}|\d{6}|\d{9}))?(?![\w.])")
+"""Seconds with a fraction, or milli-, micro- or nanoseconds, since 1970: 2001 to 2033."""
+_MONTHS = {
+    "Jan": 1, "Feb": 2, "Mar": 3, "Apr": 4, "May": 5, "Jun": 6,
+    "Jul": 7, "Aug": 8, "Sep": 9, "Oct": 10, "Nov": 11, "Dec": 12,
+}  # fmt: skip
+_SYSLOG = re.compile(rf"\b({'|'.join(_MONTHS)}) ([ \d]?\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{{1,9}}))?(?: (\d{{4}})\b)?")
+_KLOG = re.compile(r"\b[IWEF](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{6})\b")
 _AMERICAN = re.compile(r"(\d\d)/(\d\d)/(\d{4})-(\d\d):(\d\d):(\d\d)")
 
 Stamp = tuple[int, str]
@@ -41,14 +50,49 @@ def parse_full(text: str) -> Stamp | None:
     return None if moment is None else (moment, "exact" if zone else "local")
 
 
+def parse_outer(text: str, year: int | None) -> Stamp | None:
+    """The time in an envelope or an outer prefix: the last stamp with a zone, seconds since 1970, else a local one."""
+    zoned = _ZONED.findall(text)
+    if zoned:
+        return parse_full(zoned[-1])
+    epoch = _EPOCHAL.search(text)
+    if epoch is not None:
+        fraction = epoch[2] or epoch[3] or ""
+        return int(epoch[1]) * 1_000_000 + int(fraction.ljust(6, "0")[:6]), "exact"
+    syslog = _SYSLOG.search(text)
+    if syslog is not None:
+        day = [int(syslog[7] or year or ASSUMED_YEAR), _MONTHS[syslog[1]], int(syslog[2])]
+        return _local([*day, *(int(syslog[n]) for n in (3, 4, 5))], syslog[6])
+    klog = _KLOG.search(text)
+    if klog is not None:
+        return _local([year or ASSUMED_YEAR, *(int(klog[n]) for n in range(1, 6))], klog[6])
+    return parse_full(text)
+
+
+def outer_in(prefix: str) -> str | None:
+    """The prefix itself if it tells a time, and the last of its stamps with a zone where it has one."""
+    zoned = _ZONED.findall(prefix)
+    if zoned:
+        return str(zoned[-1])
+    return prefix if any(pattern.search(prefix) for pattern in (_EPOCHAL, _SYSLOG, _KLOG, _FULL)) else None
+
+
+def year_of(stamp: Stamp) -> int:
+    """In which year a moment lies, in UTC."""
+    return (_EPOCH + timedelta(microseconds=stamp[0])).year
+
+
+def _local(parts: list[int], fraction: str | None) -> Stamp | None:
+    moment = _moment(parts, int((fraction or "0").ljust(6, "0")[:6]), UTC)
+    return None if moment is None else (moment, "local")
+
+
 def parse_short(text: str, year: int | None) -> Stamp | None:
     """A stamp such as vLLM's "11-21 08:30:01": no year, no zone."""
     match = _SHORT.search(text)
     if match is None:
         return None
-    micros = int((match[6] or "0").ljust(6, "0")[:6])
-    moment = _moment([year or ASSUMED_YEAR, *(int(match[n]) for n in range(1, 6))], micros, UTC)
-    return None if moment is None else (moment, "local")
+    return _local([year or ASSUMED_YEAR, *(int(match[n]) for n in range(1, 6))], match[6])
 
 
 def _moment(parts: list[int], micros: int, zone: timezone) -> int | None:

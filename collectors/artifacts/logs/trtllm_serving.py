@@ -30,7 +30,7 @@ _KEYS = {
 """One name for each number that the versions name differently."""
 
 
-@rules.on('KV cache blocks":', r"\{\"[A-Z][\w ]+\": ?[\d\"].*")
+@rules.on("KV cache blocks", r"\{\"[A-Z][\w ]+\": ?[\d\"].*")
 @rules.on("numCtxTokens", r"\{.*")
 @rules.on("num_ctx_tokens", r"\biter ?= ?\d.*")
 def _iteration(match: re.Match[str], record: Record) -> Iterator[Fact]:

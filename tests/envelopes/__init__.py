@@ -1,0 +1,1 @@
+"""A log says the same whatever pipeline it came through."""
