@@ -33,6 +33,18 @@ SECRETS = {
     "token": f"HF_TOKEN={KEY}",
     "secret": f"AWS_SECRET_ACCESS_KEY={KEY}+/x",
     "url": f"https://me:{KEY}@registry.example/x",
+    "url without a user": f"redis://:{KEY}@cache.example/0",
+    "bearer alone": f"Bearer {KEY}",
+    "basic": f"Authorization: Basic {KEY}==",
+    "--hf-token": f"--hf-token {KEY}",
+    "github, fine-grained": f"github_pat_{KEY}",
+    "gitlab": f"glpat-{KEY}",
+    "google": f"AIza{KEY}{KEY}",
+    "nvidia": f"nvapi-{KEY}",
+    "groq": f"gsk_{KEY}",
+    "environment dump": f"environ({{'MY_TOKEN': '{KEY}', 'X': '1'}})",
+    "password with a space": f"'password': 'correct {KEY} battery'",
+    "private key in a line": f"-----BEGIN RSA PRIVATE KEY-----\\n{KEY}\\n-----END RSA PRIVATE KEY-----",
 }
 PLACES = {
     "a warning": "(APIServer pid=71) WARNING 03-14 15:09:26 [a.py:9] {}",
@@ -59,6 +71,30 @@ def test_secret_in_a_line(secret: str) -> None:
     assert KEY not in redact(f"before {SECRETS[secret]} after")
     assert "AKIA" not in redact(f"before {SECRETS[secret]} after")
     assert redact(f"before {SECRETS[secret]} after").startswith("before ")
+
+
+SHORT = {
+    "password": "password=hunter2",
+    "password of digits": "DB_PASSWORD: 483920",
+    "secret": "MY_SECRET=hunter2",
+    "token": "HF_TOKEN='hunter2'",
+    "api key": "OPENAI_API_KEY=hunter2",
+    "flag": "--api-key hunter2",
+    "flag with =": "--redis-password=hunter2",
+}
+
+
+@pytest.mark.parametrize("secret", SHORT)
+def test_short_secret_of_an_unmistakable_name(secret: str) -> None:
+    found = redact(f"before {SHORT[secret]}, after")
+    assert "hunter2" not in found and "483920" not in found
+    assert found.startswith("before ") and "[redacted]" in found
+
+
+def test_private_key_over_several_lines() -> None:
+    line = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
+    assert redact(line) == "[redacted]"
+    assert redact("0123456789abcdef" * 4) == "0123456789abcdef" * 4, "a checksum"
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -118,6 +154,7 @@ def test_a_line_without_secrets_is_kept_as_it_stands(engine: str) -> None:
         "Avg prompt throughput: 812.4 tokens/s", "#new-token: 8192, #cached-token: 512, token usage: 0.83", "tokenizer=acme/otter-9b-instruct",
         "max_num_batched_tokens=8192000000000", "total_num_scheduled_tokens=2561", "prompt_token_ids_len=9000", "keys: weights_and_kv_caches",
         "the text says 'no'", "eos_token: 128009", "password is required", "trust_remote_code=True, tokenizer_mode=automatic_detect",
+        "VLLM_MAX_TOKEN=512", "--max-tokens 100 --tokenizer acme/otter", "--eos-token 128009", "KV transfer token: 7 of 8",
     ],
 )  # fmt: skip
 def test_look_alikes_are_kept(line: str) -> None:
