@@ -222,3 +222,8 @@ def test_host_memory_that_the_log_shows_in_use_is_given_back() -> None:
 
     assert killed() == ["resources.limits.memory"]
     assert killed(kv_offloading_size="64") == ["resources.limits.memory", "--kv-offloading-size 32"]
+
+
+def test_a_sampler_s_warm_up_is_lowered_by_its_sequences() -> None:
+    found = change(tables.first("warm_up_sampler", engine="vllm"))
+    assert [(remedy.setting or "").split()[0] for remedy in found] == ["--gpu-memory-utilization", "--max-num-seqs"]

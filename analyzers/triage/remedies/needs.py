@@ -91,7 +91,7 @@ def _warm_up(case: Case, causes: set[str], engine: Engine) -> Iterator[Need]:
     if before_pool:
         yield from map(Need, order)
         yield Need("weights", but=_no_help(engine, "before the KV pool exists"), most=1)
-    elif "graph_capture" in causes or _capturing(case):
+    elif "sampler_warm_up" not in causes and ("graph_capture" in causes or _capturing(case)):
         yield Need("graph_pool")
     else:
         yield Need(order[0])

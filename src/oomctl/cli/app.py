@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from oomctl.cli import attach, explain, freeze, import_, query, schema, triage
+from oomctl.cli import attach, explain, export, freeze, import_, query, schema, triage
 from oomctl.cli.boundary import guard
 
 EPILOG = (
@@ -27,6 +27,7 @@ app.command("triage")(triage.triage)
 app.command("attach")(attach.attach)
 app.command("freeze")(freeze.freeze)
 app.command("import")(import_.import_)
+app.command("export")(export.export)
 app.command("query")(query.query)
 app.command("explain")(explain.explain)
 app.command("schema")(schema.schema)

@@ -19,7 +19,7 @@ def import_(
     Triage gives the same verdict on that file.
     """
     target = Path(output)
-    _check_target(target, paths, force)
+    check_target(target, paths, force)
     from oomctl import __version__
     from oomctl.cli.boundary import note, warn
     from oomctl.cli.render.words import human, plural
@@ -35,7 +35,7 @@ def import_(
     note(f"wrote {plural(rows, 'row')}, {human(target.stat().st_size)} ({output})")
 
 
-def _check_target(target: Path, paths: list[str], force: bool) -> None:
+def check_target(target: Path, paths: list[str], force: bool) -> None:
     """Refuse before anything is read."""
     from oomctl.inputs import expand
 
