@@ -99,9 +99,9 @@ def _available(match: re.Match[str], record: Record) -> Iterator[Fact]:
             yield from memory(component, size(found[1], found[2]), lifetime=lifetime, owner="estimate")
 
 
-@rules.on('msg="model weights"', r"(?:device|buffer)=(\w+) size=\"" + _S)
-@rules.on('msg="kv cache"', r"(?:device|buffer)=(\w+) size=\"" + _S)
-@rules.on('msg="compute graph"', r"(?:device|backend)=(\w+) .*?size=\"" + _S)
+@rules.on("model weights", r"msg=\"model weights\".{0,200}?\b(?:device|buffer)=(\w+) size=\"" + _S)
+@rules.on("kv cache", r"msg=\"kv cache\".{0,200}?\b(?:device|buffer)=(\w+) size=\"" + _S)
+@rules.on("compute graph", r"msg=\"compute graph\".{0,200}?\b(?:device|backend)=(\w+) .*?size=\"" + _S)
 def _allocated(match: re.Match[str], record: Record) -> Iterator[Fact]:
     if match[1].upper().startswith("CPU"):
         return
