@@ -71,9 +71,10 @@ def cap(case: Case, incident: Incident) -> Iterator[Remedy]:
 
 
 def allocator_variable(case: Case) -> str:
-    """The environment variable that this PyTorch reads, as its own message spells it."""
+    """The environment variable that every PyTorch reads.
+
+    Newer releases name PYTORCH_ALLOC_CONF in their message; but 2.9.1 ignores this setting under that name and takes it
+    under the older one, which all releases read (pytorch/pytorch issue 183387).
+    """
     message = case.root.get("message") or ""
-    for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"):
-        if name in message:
-            return name
-    return "PYTORCH_CUDA_ALLOC_CONF"
+    return "PYTORCH_HIP_ALLOC_CONF" if "PYTORCH_HIP_ALLOC_CONF" in message else "PYTORCH_CUDA_ALLOC_CONF"
