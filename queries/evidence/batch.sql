@@ -1,5 +1,5 @@
 -- The batches nearest to an instant: those that ran before it, the last first, then what the engine says of the failing one
--- params: stream, worker, incarnation, seq, line
+-- params: stream, worker, incarnation, seq
 -- column stream: source of the row
 -- column seq: its place in the stream
 -- column line: line of the source that gave it, 1-based; NULL where the source has no lines
@@ -17,7 +17,7 @@ FROM (
             waiting_requests
         FROM step
         WHERE stream = $stream AND worker = $worker AND incarnation = $incarnation AND seq < $seq
-            AND NOT coalesce(line > $line, FALSE) AND NOT coalesce(dumped, FALSE)
+            AND NOT coalesce(dumped, FALSE)
         ORDER BY seq DESC
         LIMIT 40
     )

@@ -1,5 +1,5 @@
 -- KV pool use and the queue as the engine reported them before an instant, the last first
--- params: stream, worker, incarnation, seq, line
+-- params: stream, worker, incarnation, seq
 -- column stream: source of the row
 -- column seq: its place in the stream
 -- column line: line of the source that gave it, 1-based; NULL where the source has no lines
@@ -21,7 +21,6 @@ FROM kv_pool
 LEFT JOIN throughput ON throughput.stream = kv_pool.stream AND throughput.line = kv_pool.line
 LEFT JOIN step ON step.stream = kv_pool.stream AND step.line = kv_pool.line
 WHERE kv_pool.stream = $stream AND kv_pool.worker = $worker AND kv_pool.incarnation = $incarnation AND kv_pool.seq < $seq
-    AND NOT coalesce(kv_pool.line > $line, FALSE)
     AND kv_pool.usage_ratio IS NOT NULL
 -- An engine with several KV cache groups prints a figure for each: the full-attention group, which has no name, counts.
 QUALIFY row_number() OVER (PARTITION BY kv_pool.line, kv_pool.ts, kv_pool.rank_name ORDER BY kv_pool.group_id NULLS FIRST) = 1

@@ -1,5 +1,5 @@
 -- What became of a worker after an instant: signs that it went on, and that it died
--- params: stream, worker, incarnation, seq, line
+-- params: stream, worker, incarnation, seq
 -- column stream: source of the row
 -- column seq: its place in the stream
 -- column line: line of the source that gave it, 1-based; NULL where the source has no lines
@@ -21,7 +21,6 @@ FROM (
     SELECT stream, seq, line, worker, incarnation, FALSE, code FROM fault WHERE fatal
 ) AS sign
 WHERE stream = $stream AND worker = $worker AND incarnation = $incarnation
-    -- A traceback is read at its end, which lines of other processes may precede: the line says what came first.
-    AND coalesce(line > $line OR (line = $line AND seq > $seq), seq > $seq)
+    AND seq > $seq
 ORDER BY seq
 LIMIT 40;

@@ -1,5 +1,5 @@
 -- The phases of a worker's life before an instant, the last first
--- params: stream, worker, incarnation, seq, line
+-- params: stream, worker, incarnation, seq
 -- column stream: source of the row
 -- column seq: its place in the stream
 -- column line: line of the source that gave it, 1-based; NULL where the source has no lines
@@ -10,7 +10,6 @@
 SELECT stream, seq, line, rank, rank_name, phase, detail
 FROM lifecycle
 WHERE stream = $stream AND worker = $worker AND incarnation = $incarnation AND seq < $seq
-    AND NOT coalesce(line > $line, FALSE)
     AND phase NOT IN ('killed')
 ORDER BY seq DESC
 LIMIT 200;

@@ -2,7 +2,9 @@
 
 import errno
 import io
+import os
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     import duckdb
 
     from oomctl.collectors.artifacts.unpack import Unpacked
+
+MAX_HOLE_BYTES = 256 << 20
+"""Zeros after which what is no file, and may have no end, is given up."""
 
 
 @dataclass
@@ -143,6 +148,8 @@ def _load_log(
 
     _refuse_known(connection, "SELECT ?", name, name)
     hole = _skip_hole(file)
+    if hole >= MAX_HOLE_BYTES and not _is_file(file):
+        raise OomctlError(f"no text in the first {MAX_HOLE_BYTES >> 20} MiB ({name})", "give the engine's own output")
     reading = read_log(file, name)
     rows = storage.load_rows(connection, reading.rows)
     problem = reading.problem
@@ -160,14 +167,24 @@ def _load_log(
 
 
 def _skip_hole(file: io.BufferedReader) -> int:
-    """Skip the zeros with which a log begins that was truncated while its writer went on: there may be any number."""
+    """Skip the zeros with which a log begins that was truncated while its writer went on: as many as the file has.
+
+    What is no file may have no end.
+    """
     skipped = 0
-    while head := file.peek(1):
+    while (head := file.peek(1)) and (skipped < MAX_HOLE_BYTES or _is_file(file)):
         zeros = len(head) - len(head.lstrip(b"\0"))
         skipped += len(file.read(zeros))
         if zeros < len(head):
             break
     return skipped
+
+
+def _is_file(file: io.BufferedReader) -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+    except OSError:
+        return False
 
 
 def _problem(unpackers: "list[Unpacked]") -> str | None:

@@ -4,6 +4,7 @@
 
 import io
 import random
+from typing import BinaryIO, cast
 
 import msgspec
 import pytest
@@ -143,3 +144,26 @@ def test_any_bytes(data: bytes) -> None:
 def test_any_mixture_of_what_matters(parts: list[str]) -> None:
     for row in read("".join(parts)):
         msgspec.json.encode(row)
+
+
+class Endless(io.RawIOBase):
+    """A stream that never ends; counts what was taken of it."""
+
+    def __init__(self, unit: bytes) -> None:
+        super().__init__()
+        self._unit = unit
+        self.taken = 0
+
+    def read(self, size: int = -1) -> bytes:
+        self.taken += size
+        return (self._unit * (size // len(self._unit) + 1))[:size]
+
+
+@pytest.mark.parametrize("unit", [b"\0", b" ", b"\n", b" \r\n"])
+def test_white_space_without_end_is_given_up(unit: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oomctl.collectors.artifacts.logs.source.MAX_BLANK_BYTES", 8 * MIB)
+    stream = Endless(unit)
+    result = read_log(cast(BinaryIO, stream), "endless")
+    assert list(result.rows) == []
+    assert result.problem == "no text in the first 256 MiB"
+    assert stream.taken < 10 * MIB

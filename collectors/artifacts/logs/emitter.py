@@ -14,8 +14,6 @@ _AFTER_WEIGHTS = frozenset({"weights_loaded", "profiling", "kv_allocated", "comp
 _WRITTEN = frozenset({"text", "message", "detail", "code", "name", "value"})
 """Fields that repeat what a line says; nothing leaves here unredacted."""
 
-REMEMBERED_LINES = 50_000
-
 
 @dataclass
 class Life:
@@ -51,7 +49,7 @@ class Emitter:
         self._stream = stream
         self._seq = 0
         self._lives: dict[str, Life] = {}
-        self._logged: set[int] = set()
+        self._logged = 0
 
     def rows(self, record: Record, facts: list[Fact], engine: str | None = None) -> Iterator[Row]:
         """The log row of a line (once per line) and a row per fact.
@@ -78,11 +76,8 @@ class Emitter:
                 *facts,
             ]
         common = self._common(record, worker, life)
-        if record.line not in self._logged:
-            self._logged.add(record.line)
-            if len(self._logged) > 2 * REMEMBERED_LINES:
-                # Lines come nearly in order: a log that never ends must not be remembered whole.
-                self._logged = set(sorted(self._logged)[-REMEMBERED_LINES:])
+        if record.line != self._logged:
+            self._logged = record.line
             yield self._row("log", self._log_fields(record), common)
             if record.repeats:
                 yield self._row("loss", {"reason": "left out by Ray as repeated", "count": record.repeats}, common)

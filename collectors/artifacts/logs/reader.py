@@ -9,6 +9,7 @@ from oomctl.collectors.artifacts.logs.emitter import Emitter
 from oomctl.collectors.artifacts.logs.fact import Fact
 from oomctl.collectors.artifacts.logs.lines import Lines
 from oomctl.collectors.artifacts.logs.native import Held
+from oomctl.collectors.artifacts.logs.order import Order
 from oomctl.collectors.artifacts.logs.quotes import Quotes
 from oomctl.collectors.artifacts.logs.record import Record
 from oomctl.collectors.artifacts.logs.redact import redact
@@ -37,6 +38,7 @@ class LogReading:
         self._engines: dict[str, int] = {}
         self._stacks = 0
         self._held: Held | None = None
+        self._order = Order()
         self._rows = self._read()
         self.rows: Iterator[Row] = (row for row in self._rows if row is not None)
 
@@ -74,8 +76,9 @@ class LogReading:
 
     def release(self) -> Iterator[Row]:
         """The rows that wait, of a log that has fallen silent: whoever wrote the traceback may be dead."""
-        yield from self._let_go()
-        yield from self._finish(self._assembler.finish())
+        self._let_go()
+        self._finish(self._assembler.finish())
+        yield from self._in_order()
 
     def _read(self) -> Iterator[Row | None]:
         for found in self._source.lines_of_interest(self._attentive):
@@ -87,11 +90,12 @@ class LogReading:
         for record in self._lines.rest():
             yield from self._weigh(record)
         held, after = self._quotes.release()
-        yield from self._second_look(held)
+        self._second_look(held)
         for late in after:
             yield from self._take(late)
-        yield from self._let_go()
-        yield from self._finish(self._assembler.finish())
+        self._let_go()
+        self._finish(self._assembler.finish())
+        yield from self._in_order()
         if self._source.cut:
             last = Record(self._source.lines, "", "")
             yield from self._emitter.rows(
@@ -107,7 +111,7 @@ class LogReading:
     def _weigh(self, record: Record) -> Iterator[Row]:
         """Take a record, unless it is text that a user wrote."""
         inside, held, after = self._quotes.feed(record)
-        yield from self._second_look(held)
+        self._second_look(held)
         for late in after:
             yield from self._take(late)
         if not inside:
@@ -117,10 +121,10 @@ class LogReading:
         """Whether the next line matters whatever it holds: a traceback, a quotation or a line in parts is open."""
         return self._assembler.busy or self._quotes.open or self._lines.open or self._held is not None
 
-    def _second_look(self, held: Iterable[Record]) -> Iterator[Row]:
+    def _second_look(self, held: Iterable[Record]) -> None:
         """Lines of a prompt that was cut off. An exception line among them counts only if it ends a traceback."""
         for record in held:
-            yield from self._finish(self._assembler.feed(record)[1])
+            self._finish(self._assembler.feed(record)[1])
 
     def _take(self, record: Record) -> Iterator[Row]:
         if self._held is not None:
@@ -129,9 +133,9 @@ class LogReading:
             if self._held.explained_by(record):
                 self._held.explain(self._report(record, []))
                 return
-            yield from self._let_go()
+            self._let_go()
         part, done = self._assembler.feed(record)
-        yield from self._finish(done)
+        self._finish(done)
         facts: list[Fact] = []
         writer: str | None = None
         if not part:
@@ -143,14 +147,27 @@ class LogReading:
             if facts and writer is None and record.engine in registry.ENGINES:
                 writer = record.engine
         if any(fact.fields.get("phase") == "spawned" for fact in facts):
-            yield from self._finish(self._assembler.finish())
+            self._finish(self._assembler.finish())
         if not part and any(fact.kind == "oom" for fact in facts):
             self._held = Held(record, facts, writer)
         elif facts or record.serious:
-            yield from self._emitter.rows(record, facts, writer)
+            if not self._order and not self._assembler.busy:
+                yield from self._emitter.rows(record, facts, writer)
+                return
+            self._order.put((record, facts, writer))
+        if self._order:
+            yield from self._in_order()
 
-    def _let_go(self) -> Iterator[Row]:
-        """The rows of a failure line, with the native stack that stood below it."""
+    def _in_order(self) -> Iterator[Row]:
+        """The rows of all lines that no open traceback or failure line can precede any more."""
+        first = self._assembler.first
+        if self._held is not None:
+            first = min(first or self._held.record.line, self._held.record.line)
+        for record, facts, engine in self._order.before(first):
+            yield from self._emitter.rows(record, facts, engine)
+
+    def _let_go(self) -> None:
+        """A failure line is complete, with the native stack that stood below it."""
         held, self._held = self._held, None
         if held is None:
             return
@@ -161,8 +178,8 @@ class LogReading:
                 if fact.kind == "oom":
                     fact.fields["stack_id"] = stack_id
             for record, frame in held.numbered(stack_id):
-                yield from self._emitter.rows(replace(held.record, line=record.line, raw=record.raw), [frame])
-        yield from self._emitter.rows(held.record, held.facts, held.engine)
+                self._order.put((replace(held.record, line=record.line, raw=record.raw), [frame], None))
+        self._order.put((held.record, held.facts, held.engine))
 
     def _report(self, record: Record, known: list[Fact]) -> list[Fact]:
         """What a line outside a traceback reports of failures and of the system."""
@@ -177,8 +194,8 @@ class LogReading:
             facts += system.facts(redact(text))
         return facts
 
-    def _finish(self, done: Iterable[Traceback]) -> Iterator[Row]:
-        """The rows of complete tracebacks. One that the log cuts off before its exception tells nothing certain."""
+    def _finish(self, done: Iterable[Traceback]) -> None:
+        """Tracebacks are complete. One that the log cuts off before its exception tells nothing certain."""
         for traceback in done:
             if traceback.at is None:
                 continue
@@ -189,13 +206,13 @@ class LogReading:
             stack_id = f"t{self._stacks}"
             if fact.fields.get("code") not in ("exception", "engine_dead"):
                 for record, frame in failures.stack_rows(traceback, stack_id):
-                    yield from self._emitter.rows(_by(traceback, record), [frame])
+                    self._order.put((_by(traceback, record), [frame], None))
                 if traceback.frames:
                     fact.fields["stack_id"] = stack_id
             facts = [fact]
             if fact.kind == "oom" and torch_message.looks_like(traceback.message):
                 facts += failures.neighbours(traceback.message)
-            yield from self._emitter.rows(_by(traceback, traceback.at), facts)
+            self._order.put((_by(traceback, traceback.at), facts, None))
 
 
 def _by(traceback: Traceback, record: Record) -> Record:

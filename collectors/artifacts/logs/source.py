@@ -9,6 +9,7 @@ SNIFF_BYTES = 8192
 MAX_LINE_BYTES = 1 << 20
 """A longer line is cut for matching; its number stays right."""
 CHUNK_BYTES = 1 << 20
+MAX_BLANK_BYTES = 256 << 20
 _BLANK = b"\r\n\t \0"
 
 
@@ -71,8 +72,12 @@ class RawLines:
                 return None
             blank, newline, head = head.rpartition(b"\n")
             self.lines += blank.count(b"\n") + len(newline)
-            self.bytes += len(blank) + len(newline)
-            head += more
+            # White space before a line's text tells nothing: what is not kept cannot grow without end.
+            self.bytes += len(blank) + len(newline) + len(head[:-SNIFF_BYTES])
+            head = head[-SNIFF_BYTES:] + more
+            if self.bytes > MAX_BLANK_BYTES:
+                self.problem = "no text in the first 256 MiB"
+                return None
         # A log that was truncated while its writer went on begins with a hole.
         if looks_binary(head.lstrip(b"\0")):
             self.problem = "not a text log"

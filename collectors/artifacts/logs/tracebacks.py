@@ -77,6 +77,11 @@ class Assembler:
         """Whether a traceback is open."""
         return bool(self._open)
 
+    @property
+    def first(self) -> int | None:
+        """Number of the first line of those that are open, or None."""
+        return next(iter(self._open.values())).first.line if self._open else None
+
     def feed(self, record: Record) -> tuple[bool, list[Traceback]]:
         """Take a line.
 
