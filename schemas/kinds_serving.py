@@ -36,7 +36,7 @@ SERVING_KINDS: tuple[Kind, ...] = (
         "One engine step, or one batch as a log prints it.",
         (
             integer("step_id", "As the engine counts."),
-            text("mode", "prefill, decode, mixed."),
+            text("mode", "prefill, decode, mixed; prompt: a whole prompt as it is handed to the engine."),
             integer("prefill_tokens", "Scheduled prompt tokens."),
             integer("decode_tokens", "Scheduled decode tokens."),
             integer("cached_tokens", "Prompt tokens found in the prefix cache."),

@@ -24,6 +24,7 @@ TOLD: dict[str, tuple[OomClass, str, float]] = {
     "component_resources": ("warm_up", "kernels", 0.85),
     "executor_creation": ("warm_up", "kv_pool", 0.5),
     "model_instance": ("warm_up", "kernels", 0.6),
+    "warm_up_batch": ("warm_up", "profile", 0.85),
     "kv_buffer": ("warm_up", "kv_pool", 0.85),
     "compute_buffer": ("warm_up", "kernels", 0.7),
     "wake_up": ("recovery", "wake_up", 0.85),

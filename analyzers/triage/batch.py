@@ -39,7 +39,7 @@ def done_before(case: Case) -> list[EvidenceRow]:
     done = []
     for row in earlier:
         tokens = row["prefill_tokens"] or 0
-        apart = apart or not tokens
+        apart = apart or not tokens or row["mode"] == "prompt"
         if tokens > batch["prefill_tokens"]:
             done.append(row)
         elif tokens == batch["prefill_tokens"]:

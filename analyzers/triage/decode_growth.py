@@ -1,12 +1,16 @@
 """OOM004 decode_growth: all sequences grow and the free KV blocks run out: stalls, preemptions, retractions or an error."""
 
+import re
+
 from oomctl.analyzers.triage.assess import Assessment, frame_words
+from oomctl.analyzers.triage.batch import failing_batch
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import EvidenceRow, cite
 from oomctl.analyzers.triage.words import percent, times
 from oomctl.schemas.verdict import Cause
 
 FULL = 0.95
+_GROWS = re.compile(r"\bcat\(.{0,80}\b(?:past|cache)|\bcat\(.{0,20}\b(?:keys?|values?)_cache")
 _WAITED = {
     "no_kv_cells": "the cache had no cells for the next batch",
     "context_shift": "a sequence had filled its part of the cache and gave up half of it",
@@ -17,6 +21,9 @@ _WAITED = {
 def assess(case: Case) -> Assessment:
     """Evidence for and against a KV pool that growth has exhausted."""
     result = Assessment("decode_growth")
+    if case.root["resource"] == "device":
+        _growing_tensors(case, result)
+        return result
     if case.root["resource"] != "kv_blocks" or case.root["what"] == "refusal":
         return result
     given_back = [row for row in case.members if row["name"] in ("retraction", "preemption") and row["what"] == "oom"]
@@ -54,6 +61,20 @@ def assess(case: Case) -> Assessment:
     if result.evidence:
         result.causes.append(_cause(case, given_back, pressure))
     return result
+
+
+def _growing_tensors(case: Case, result: Assessment) -> None:
+    """Without a pool, each step copies the cache of the running sequences into a larger tensor, from the device's memory."""
+    batch = failing_batch(case)
+    stacks = [row["stack_id"] for row in case.members if row["what"] == "oom" and row["stack_id"] is not None]
+    if not stacks or batch is None or batch["mode"] != "decode":
+        return
+    frames = case.ask("innermost", stack_id=stacks[0])
+    if frames and (_GROWS.search(frames[0]["code"] or "") or "cache_utils" in (frames[0]["file"] or "")):
+        result.add("the cache of running sequences was being copied into a larger one", 0.7, frames)
+        detail = "the cache of running sequences grows by a copy at each step; no pool bounds it"
+        grown = Cause(cause="kv_growth", bytes=case.figures["requested_bytes"], detail=detail, cites=cite(frames))
+        result.causes.append(grown)
 
 
 def _pressure(result: Assessment, pressure: list[EvidenceRow]) -> None:

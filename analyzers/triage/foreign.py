@@ -30,6 +30,11 @@ class Foreign:
     restarts: list[EvidenceRow]
 
     @property
+    def left_over(self) -> list[EvidenceRow]:
+        """Rows in which a supervisor found a process of the life before when it started this one."""
+        return [row for row in self.restarts if "left-over" in (row["detail"] or "")]
+
+    @property
     def names(self) -> list[str]:
         """Names of these processes, where they were reported."""
         return sorted({str(row["name"]) for row in self.rows if row["query"] == "neighbours" and row["name"]})
@@ -64,7 +69,7 @@ def held_by_an_earlier_life(case: Case) -> list[EvidenceRow]:
     """Rows that show memory of an earlier life, or of the instance being replaced, still held when this one started."""
     others = foreign(case)
     if others.bytes is None:
-        return []
+        return others.left_over
     return others.earlier or (others.at_start if others.restarts else [])
 
 

@@ -78,6 +78,8 @@ def _overlap(case: Case, result: Assessment, others: Foreign) -> None:
         )
     if others.restarts:
         result.add("an earlier life of the worker had just ended, or is being restarted", 0.65, others.restarts[:3])
+    if others.left_over:
+        result.add("the supervisor found a process of the life before still there", 0.75, others.left_over[:1])
     if others.at_start:
         result.add(
             f"{size(amount)} of the device were taken before this worker had loaded anything", 0.45, others.at_start[:2]

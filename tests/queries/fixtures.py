@@ -46,6 +46,7 @@ EVIDENCE = {
     "figures": Fixture("warm_up_capture"),
     "frames": Fixture("warm_up_capture"),
     "gate": Fixture("gate_start_memory"),
+    "innermost": Fixture("warm_up_capture"),
     "kv_pressure": Fixture("decode_silent_stall"),
     "kv_size": Fixture("warm_up_capture", ranks=2),
     "kv_usage": Fixture("decode_exhausted", "sglang"),

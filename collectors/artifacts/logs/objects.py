@@ -99,7 +99,7 @@ def _of_object(parsed: dict[str, object]) -> Envelope | None:
     stamp = next((str(each[key]) for each in chain for key in _TIME if isinstance(each.get(key), str | int | float)), None)
     places = [*chain, *(value for each in chain for key in _PLACES if isinstance(value := each.get(key), dict))]
     places += [_attributes(place["attributes"]) for place in places if isinstance(place.get("attributes"), list)]
-    text = "\n".join(texts)
+    text = _traced(chain) + "\n".join(texts)
     return Envelope(
         _whole(text.rstrip("\r\n")),
         stamp,
@@ -108,6 +108,14 @@ def _of_object(parsed: dict[str, object]) -> Envelope | None:
         _first(places, ("stream",)),
         _is_part(chain[0], text),
     )
+
+
+def _traced(chain: tuple[dict[str, object], ...]) -> str:
+    """What Rust's tracing prints before a message where it does not write JSON; "" where the object is none of its."""
+    for each in chain:
+        if isinstance(each.get("target"), str) and isinstance(each.get("level"), str):
+            return f"{each.get('timestamp')}  {each['level']} {each['target']}: "
+    return ""
 
 
 def _records(

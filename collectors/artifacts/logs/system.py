@@ -10,7 +10,7 @@ from oomctl.collectors.artifacts.logs.units import size
 KIB = 1024
 
 _SIGNS = (
-    "illed", "oom", "OOM", "137", "-9", "SIGKILL", "emory", "ENOMEM", "bad_alloc", "estart", "aligned_alloc", "iB",
+    "illed", "oom", "OOM", "137", "-9", "SIGKILL", "emory", "ENOMEM", "bad_alloc", "estart", "aligned_alloc", "iB", "eft-over",
     "died unexp",
 )  # fmt: skip
 
@@ -37,7 +37,9 @@ _SIGNAL_9 = Pattern(
 )
 _DIED = Pattern(r"(?:Worker proc|Engine core proc|Process) (\S{1,80}) died unexpectedly(?: \(exit code: (-?\d+|None)\))?")
 _SYSTEMD_OOM = Pattern(r"systemd.*(?:killed by the OOM killer|oom-kill|result 'oom-kill')")
-_RESTART = Pattern(r"Scheduled restart job, restart counter is at (\d+)|Back-off restarting failed container")
+_RESTART = Pattern(
+    r"Scheduled restart job, restart counter is at (\d+)|Back-off restarting failed container|Found left-over process"
+)
 _GPU_PROCESS = Pattern(r"^\s*(\d{2,10}),\s*([\d.]+) (GiB|MiB),\s*([A-Za-z/\[].{0,120})$")
 _GPU_TABLE = Pattern(r"^\|\s+\d+\s+\S+\s+\S+\s+(\d+)\s+[CGM+]+\s+(\S.*?)\s+(\d+)MiB\s+\|$")
 

@@ -28,9 +28,9 @@ HEADERS = (
 )
 
 _BLOCKS = Pattern(r"Out of available cache blocks: asked (\d+), only (\d+) free blocks")
-_NOT_ENOUGH = Pattern(
-    r"Not enough memory to handle (\d+) prefill tokens|NotEnoughMemory|not enough memory to handle", re.IGNORECASE
-)
+_NOT_ENOUGH = Pattern(r"[Nn]ot enough memory to handle (?:batch|(\d+) (?:prefill|total) tokens)")
+"""The shard catches the allocation that failed in its warm-up and says what it was for."""
+_CANNOT_HOLD = Pattern(r"\bNotEnoughMemory\((\d+)\)|[Nn]ot enough memory to handle `max_total_tokens=(\d+)`")
 
 
 @rules.on("text_generation_launcher: Args", r"Args \{(.*)")
@@ -80,6 +80,12 @@ def _success(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield phase("serving", "a request succeeded")
 
 
+@rules.on("Server error: ", r"\b(prefill|decode)\{[^}]{0,200}\}: .{0,300}Server error: (?!Out of available)")
+def _call(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    """The router's client says in which call the shard failed."""
+    yield Fact("step", {"mode": match[1], "dumped": True})
+
+
 @rules.on("Method ", r"Method (Warmup|Prefill|Decode) encountered an error")
 def _method(match: re.Match[str], record: Record) -> Iterator[Fact]:
     """The launcher says which call of the shard failed, before the traceback."""
@@ -100,6 +106,14 @@ def _signaled(match: re.Match[str], record: Record) -> Iterator[Fact]:
     yield Fact("lifecycle", {"phase": "killed", "signal": integer(match[1]), "detail": match[0]})
 
 
+@rules.on("ShardCannotStart")
+@rules.on("WebserverFailed")
+@rules.on("Shutting down shards")
+def _down(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    yield Fact("lifecycle", {"phase": "stopped", "detail": match[0]})
+
+
+@rules.on("failed to start", r"Shard \d+ failed to start")
 @rules.on(" crashed", r"Shard \d+ crashed")
 def _crashed(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield Fact("fault", {"code": "engine_dead", "detail": match[0], "fatal": True})
@@ -110,7 +124,13 @@ def exception(error_type: str, message: str, functions: frozenset[str]) -> Fact 
     if _BLOCKS.search(message):
         return _no_blocks(message, fatal=None)
     if _NOT_ENOUGH.search(message):
-        return Fact("refusal", {"gate": "warm_up_fits", "resource": "device", "message": message[:2000]})
+        fields = {"resource": "device", "api": "engine", "error_type": "warm_up_batch", "message": message[:2000]}
+        tokens = _NOT_ENOUGH.search(message)
+        return Fact("oom", {**fields, "requested_tokens": integer(tokens[1])} if tokens and tokens[1] else fields)
+    needed = _CANNOT_HOLD.search(message)
+    if needed is not None:
+        fields = {"gate": "kv_fits_request", "resource": "kv_blocks", "message": message[:2000]}
+        return Fact("refusal", {**fields, "needed_tokens": integer(needed[1] or needed[2])})
     return None
 
 

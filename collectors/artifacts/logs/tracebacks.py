@@ -23,6 +23,10 @@ MAX_GAP = 1000
 """Lines of others that may stand between two lines of a traceback before its exception line."""
 
 _FRAME = re.compile(r'^\s*File "([^"]{1,1000})", line (\d{1,9})(?:, in (.{1,300}))?')
+_BOX = re.compile(r"^\W{0,4}[\u2500\u256d+-]{4,} Traceback \(most recent call last\)")
+_BOX_FRAME = re.compile(r"^\s*[\u2502|] (/\S{1,1000}):(\d{1,9}) in (\S{1,300})")
+_BOX_PART = re.compile(r"^\s*[\u2502\u2570|]")
+"""rich draws a frame around tracebacks: typer's programs, such as TGI's shards, print them so."""
 _MARKS = re.compile(r"^\s*(?:[\^~]+\s*)+$|^\s*\[Previous line repeated \d+ more times?\]$|^\s*\+?-*\+?\s*$")
 _EXCEPTION = re.compile(r"^((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:: ?(.*))?$", re.DOTALL)
 _NAMED = re.compile(r"(?:Error|Exception|Exit|Interrupt|Dead|Died|OutOfMemory|Timeout|Fault|Failure)\w*$")
@@ -89,11 +93,11 @@ class Assembler:
             Whether the line belongs to a traceback, and those that this line completed.
         """
         text = record.text
-        if not self._open and START not in text and "exception" not in text:
+        if not self._open and "Traceback" not in text and "exception" not in text:
             return False, []
         done = self._overdue(record.line) if self._open else []
         keys = self._keys(record)
-        if START in text:
+        if START in text or ("Traceback" in text and _BOX.match(text) is not None):
             done += self._close([self._open[key] for key in keys if key in self._open])
             if len(self._open) > MAX_OPEN:
                 done += self._close([next(iter(self._open.values()))])
@@ -115,7 +119,7 @@ class Assembler:
     def _before_exception(self, current: Traceback, record: Record) -> bool:
         """Take a frame, its code, or the exception line; False where the line is none of these."""
         text = record.text
-        frame = _FRAME.match(text)
+        frame = _FRAME.match(text) or _BOX_FRAME.match(text)
         if frame is not None:
             if len(current.frames) == MAX_FRAMES:
                 del current.frames[MAX_FRAMES // 2]
@@ -124,8 +128,8 @@ class Assembler:
         elif current._code_next and self._is_code(text, current.frames[-1]):
             current.frames[-1] = replace(current.frames[-1], code=text.strip()[:500])
             current._code_next = False
-        elif not text.strip() or _MARKS.match(text):
-            pass
+        elif not text.strip() or _MARKS.match(text) or _BOX_PART.match(text):
+            current._code_next = False
         elif self._ends(text):
             exception = _EXCEPTION.match(text.strip())
             current.error_type = exception[1] if exception is not None else ""
