@@ -13,6 +13,7 @@ FULL = 0.95
 _GROWS = re.compile(r"\bcat\(.{0,80}\b(?:past|cache)|\bcat\(.{0,20}\b(?:keys?|values?)_cache")
 _WAITED = {
     "no_kv_cells": "the cache had no cells for the next batch",
+    "cache_blocks": "a request found too few free blocks and was dropped",
     "context_shift": "a sequence had filled its part of the cache and gave up half of it",
 }
 """What a request had to put up with where nothing was sent back to the queue."""
@@ -64,7 +65,7 @@ def assess(case: Case) -> Assessment:
 
 
 def _growing_tensors(case: Case, result: Assessment) -> None:
-    """Without a pool, each step copies the cache of the running sequences into a larger tensor, from the device's memory."""
+    """Without a pool, each step copies the cache of the running sequences into a larger tensor of the device."""
     batch = failing_batch(case)
     stacks = [row["stack_id"] for row in case.members if row["what"] == "oom" and row["stack_id"] is not None]
     if not stacks or batch is None or batch["mode"] != "decode":

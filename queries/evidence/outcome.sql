@@ -15,6 +15,7 @@ FROM (
     UNION ALL
     SELECT stream, seq, line, worker, incarnation, TRUE, phase FROM lifecycle
     WHERE phase IN ('ready', 'serving', 'weights_loaded', 'kv_allocated', 'capturing', 'compiling', 'reloading')
+        AND detail IS DISTINCT FROM 'a request was answered'
     UNION ALL
     SELECT stream, seq, line, worker, incarnation, FALSE, phase FROM lifecycle WHERE phase IN ('stopped', 'killed')
     UNION ALL

@@ -62,7 +62,8 @@ progress AS (
     UNION ALL
     SELECT stream, seq, worker, incarnation
     FROM lifecycle
-    WHERE phase IN ('ready', 'serving')
+    -- An answer is printed when it begins: it may stand behind the failure that ends it.
+    WHERE phase IN ('ready', 'serving') AND detail IS DISTINCT FROM 'a request was answered'
 ),
 
 mark AS (

@@ -11,18 +11,27 @@ from oomctl.collectors.artifacts.logs.redact import redact
 from oomctl.collectors.artifacts.logs.registry import READERS
 from oomctl.collectors.artifacts.logs.tracebacks import Traceback
 
-_PINNED = frozenset({"pin_memory", "_pin_memory", "cudaHostAlloc", "cudaHostRegister", "pin"})
+_PINNED = frozenset(
+    {"pin_memory", "_pin_memory", "cudaHostAlloc", "cudaHostRegister", "pin", "alloc_pinned_ptr", "alloc_pinned_numa_ptr"}
+)
+_PINS = Pattern(r"pin_memory=True|\.pin_memory\(|cuda\w*Host(?:Alloc|Register)|alloc_pinned|Malloc(?:Managed)?Host\w*\(")
+"""Source that asks for host memory which the driver pins, and which it reports in the words of the device."""
 _LONE = Pattern(
     r"^(?:\w+\.)*(\w*(?:Error|Exception|OutOfMemory\w*)\b|what\(\)|(?:ERROR|FATAL|Fatal)\b"
     r"|terminate called after throwing an instance of):? *(.*)$"
 )
-_BEGINS = Pattern(r"(?:CUDA|HIP|ROCm|XPU|NPU|MUSA|MPS|MLU)(?: [Ee]rror:| backend)? (?:out of memory|an illegal)")
+_BEGINS = Pattern(
+    r"(?:CUDA|HIP|ROCm|XPU|NPU|MUSA|MPS|MLU)(?: [Ee]rror:| backend)? (?:out of memory|an illegal)"
+    r"|\[\w+\.cpp\] CU?\w+ ?error"
+)
 """A line without a level that begins with the failure itself."""
 
 
 def of_traceback(traceback: Traceback) -> Fact | None:
     """What a traceback's exception is; None where it is no failure that anybody need know of."""
     functions = frozenset(frame.function for frame in traceback.frames)
+    if any(_PINS.search(frame.code) for frame in traceback.frames[-3:]):
+        functions |= {"pin_memory"}
     fact = _classify(traceback.error_type, redact(traceback.message), functions)
     if fact is None:
         code = "exception"

@@ -10,8 +10,8 @@ from oomctl.collectors.artifacts.logs import registry
 
 FAILURES: tuple[str, ...] = (
     "Traceback", "ERROR", "WARN", "CRITICAL", "FATAL", "rror", "xception", "emory", "OOM", "illed", "KILL", "xit",
-    "status=", "eturned", "bad_alloc", "alloc fail", "ALLOC_FAILED", "iB", "oom-k", "oom_k", "estart", "eft-over", "died unexp",
-    "signal", "ENOMEM", "rrno", "mmap", "NVML_SUCCESS",
+    "status=", "eturned", "bad_alloc", "alloc fail", "ALLOC_FAILED", "iB", "oom-k", "oom_k", "estart", "died unexp",
+    "signal", "ENOMEM", "rrno", "mmap", "NVML_SUCCESS", "eft-over", "ray::",
 )  # fmt: skip
 """What failures need, whatever the engine: the framework's, the engine's and the system's."""
 ENVELOPES: tuple[str, ...] = (

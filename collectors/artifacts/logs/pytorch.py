@@ -42,6 +42,14 @@ def _ready(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield phase("ready", match[0])
 
 
+@rules.on("POST /v1/audio", r"\"POST /v1/audio\S* HTTP/[\d.]+\" 200")
+@rules.on("POST /v1/images", r"\"POST /v1/images\S* HTTP/[\d.]+\" 200")
+@rules.on("POST /v1/videos", r"\"POST /v1/videos\S* HTTP/[\d.]+\" 200")
+def _answered(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    """A pipeline of stages that print no batches has answered: none of them is warming up."""
+    yield phase("serving", "a request was answered")
+
+
 @rules.on("Shutting down", r"^(?:INFO: +)?Shutting down$")
 @rules.on("Shutdown initiated")
 def _draining(match: re.Match[str], _: Record) -> Iterator[Fact]:
@@ -57,6 +65,17 @@ def _stopped(match: re.Match[str], _: Record) -> Iterator[Fact]:
 @rules.on("/update_weights", r"\"POST /update_weights\w*.*HTTP/")
 def _reloading(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield phase("reloading", match[0])
+
+
+@rules.on(
+    "to allocate memory",
+    r"LMCache\b.*[Ff]ailed to allocate memory (?:for|obj|during)|"
+    r"[Ff]ailed to allocate memory (?:for|obj|during).*(?:lmcache|no memory is available)",
+)
+def _cache_full(match: re.Match[str], record: Record) -> Iterator[Fact]:
+    """LMCache's pool of host memory is full: what it would have kept is computed again."""
+    fields = {"resource": "host", "api": "lmcache", "error_type": "cache_pool", "message": record.text.strip()[:1000]}
+    yield Fact("oom", {**fields, "fatal": False})
 
 
 @rules.on("OOM detected", r"OOM detected, (?:falling back|skipping).*")

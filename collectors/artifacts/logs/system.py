@@ -10,8 +10,8 @@ from oomctl.collectors.artifacts.logs.units import size
 KIB = 1024
 
 _SIGNS = (
-    "illed", "oom", "OOM", "137", "-9", "SIGKILL", "emory", "ENOMEM", "bad_alloc", "estart", "aligned_alloc", "iB", "eft-over",
-    "died unexp",
+    "illed", "oom", "OOM", "137", "-9", "SIGKILL", "emory", "ENOMEM", "bad_alloc", "estart", "aligned_alloc", "iB",
+    "died unexp", "eft-over",
 )  # fmt: skip
 
 

@@ -23,6 +23,8 @@ MAX_GAP = 1000
 """Lines of others that may stand between two lines of a traceback before its exception line."""
 
 _FRAME = re.compile(r'^\s*File "([^"]{1,1000})", line (\d{1,9})(?:, in (.{1,300}))?')
+_RAY = re.compile(r"ray::[\w.]{1,200}\(\) \(pid=\d{1,10}")
+"""Ray prints the frames of a task below its name, without Python's own first line."""
 _BOX = re.compile(r"^\W{0,4}[\u2500\u256d+-]{4,} Traceback \(most recent call last\)")
 _BOX_FRAME = re.compile(r"^\s*[\u2502|] (/\S{1,1000}):(\d{1,9}) in (\S{1,300})")
 _BOX_PART = re.compile(r"^\s*[\u2502\u2570|]")
@@ -93,11 +95,11 @@ class Assembler:
             Whether the line belongs to a traceback, and those that this line completed.
         """
         text = record.text
-        if not self._open and "Traceback" not in text and "exception" not in text:
+        if not self._open and "Traceback" not in text and "exception" not in text and "ray::" not in text:
             return False, []
         done = self._overdue(record.line) if self._open else []
         keys = self._keys(record)
-        if START in text or ("Traceback" in text and _BOX.match(text) is not None):
+        if self._starts(text):
             done += self._close([self._open[key] for key in keys if key in self._open])
             if len(self._open) > MAX_OPEN:
                 done += self._close([next(iter(self._open.values()))])
@@ -147,6 +149,12 @@ class Assembler:
             return False
         current.message = f"{current.message}\n{text}"[:8192]
         return True
+
+    @staticmethod
+    def _starts(text: str) -> bool:
+        if START in text:
+            return True
+        return ("Traceback" in text and _BOX.match(text) is not None) or ("ray::" in text and _RAY.search(text) is not None)
 
     @staticmethod
     def _ends(text: str) -> bool:

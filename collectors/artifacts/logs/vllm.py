@@ -96,6 +96,7 @@ def _profiling(match: re.Match[str], _: Record) -> Iterator[Fact]:
 
 
 @rules.on("Capturing", r"Capturing (?:CUDA graphs?|cudagraphs for decoding|the model for CUDA graphs)")
+@rules.on("[Warmup][", r"\[Warmup\]\[\w+(?:/\w+)?\]\[\d+/\d+\]")
 @rules.on("Warming up", r"Warming up (?:FlashInfer|sampler|kernels|.{0,40}kernels)")
 def _capturing(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield phase("capturing", match[0])

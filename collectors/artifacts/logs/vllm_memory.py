@@ -15,7 +15,7 @@ rules = Rules()
 _G = r"(-?[\d.]+) ?GiB"
 
 
-@rules.on("oading", r"(?:Model loading took|Loading model weights took) ([\d.]+) (?:GiB|GB)")
+@rules.on("oading", r"(?:Model loading took|Loading model weights took)(?: in total)? ([\d.]+) (?:GiB|GB)")
 def _loaded(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield from memory("weights", gib(match[1]), owner="steady")
     yield phase("weights_loaded")
@@ -152,6 +152,16 @@ def _concurrency(match: re.Match[str], _: Record) -> Iterator[Fact]:
 def _blocks(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield Fact("kv_pool", {"tier": "device", "total_blocks": integer(match[1])})
     yield phase("kv_allocated")
+
+
+@rules.on("device memory:", r"Free device memory: ([\d.]+) GiB, ([\d.]+) GiB usable .*?([\d.]+) GiB reserved for KV cache")
+def _gaudi(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    """The Gaudi fork's budget."""
+    free = gib(match[1])
+    if free is not None:
+        yield Fact("device", {"free_bytes": free.bytes, "resolution_bytes": free.resolution})
+    yield from memory("kv_pool", gib(match[3]), owner="available")
+    yield phase("profiling")
 
 
 @rules.on("Estimated CUDA graph memory", rf"Estimated CUDA graph memory: {_G} total")
