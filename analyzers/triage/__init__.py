@@ -6,8 +6,10 @@ from oomctl import queries
 from oomctl.analyzers.triage import texts
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.causes import OTHER_DEATH
+from oomctl.analyzers.triage.evidence import EvidenceRow
 from oomctl.analyzers.triage.groups import incidents
 from oomctl.analyzers.triage.repeats import fold
+from oomctl.analyzers.triage.stories import Stories
 from oomctl.analyzers.triage.verdict import incident
 from oomctl.schemas.verdict import Incident
 
@@ -26,13 +28,29 @@ def triage(connection: "duckdb.DuckDBPyConnection", last: bool = False) -> list[
         last: Only incidents of each worker's newest incarnation that has one.
     """
     queries.install(connection)
-    groups = incidents(connection)
+    stories = Stories(connection)
+    found = _found(
+        connection, [members for members in incidents(connection) if members[0]["stream"] not in stories.streams], last
+    )
+    if stories.streams:
+        with stories.told():
+            groups = incidents(connection)
+            for members in groups:
+                stories.name(members)
+            told = _found(connection, groups, last)
+            found += zip((story for story, _ in told), stories.as_recorded([item for _, item in told]), strict=True)
+    ordered = sorted(fold(found), key=lambda item: (_of_another_kind(item), item.survived is True))
+    return texts.fill(connection, ordered)
+
+
+def _found(
+    connection: "duckdb.DuckDBPyConnection", groups: list[list[EvidenceRow]], last: bool
+) -> list[tuple[str, Incident]]:
+    """(stream, incident) of each group of failures."""
     if last:
         newest = {members[0]["worker"]: members[0]["incarnation"] for members in groups}
         groups = [members for members in groups if newest[members[0]["worker"]] == members[0]["incarnation"]]
-    found = [(members[0]["stream"], incident(Case(connection, members[0], members))) for members in groups[-MAX_INCIDENTS:]]
-    ordered = sorted(fold(found), key=lambda item: (_of_another_kind(item), item.survived is True))
-    return texts.fill(connection, ordered)
+    return [(members[0]["stream"], incident(Case(connection, members[0], members))) for members in groups[-MAX_INCIDENTS:]]
 
 
 def _of_another_kind(item: Incident) -> bool:

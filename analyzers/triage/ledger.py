@@ -87,9 +87,8 @@ def _component(case: Case, component: str) -> MemoryNode | None:
     if len(halves) < len(_HALVES):
         return None
     amount = sum(row["bytes"] for row in halves)
-    return _node(
-        component, amount, "derived", cite(halves), "keys and values", sum(row["resolution_bytes"] for row in halves)
-    )
+    resolution = sum(row["resolution_bytes"] or 0 for row in halves) or None
+    return _node(component, amount, "derived", cite(halves), "keys and values", resolution)
 
 
 def _owner_note(row: EvidenceRow) -> str:

@@ -1,7 +1,7 @@
 """Fills in the text of cited lines, once for all statements of a verdict."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,36 +17,42 @@ def fill(connection: "duckdb.DuckDBPyConnection", incidents: list[Incident]) -> 
     """The incidents with file and text in every citation whose line was kept."""
     wanted: dict[str, set[int]] = defaultdict(set)
     for incident in incidents:
-        for citation in _citations(incident):
+        for citation in citations(incident):
             if citation.line is not None:
                 wanted[citation.stream].add(citation.line)
     known: dict[tuple[str, int], tuple[str, str]] = {}
     for stream, lines in wanted.items():
         for row in ask(connection, "lines", {"stream": stream, "lines": sorted(lines)}):
             known[stream, row["line"]] = (row["log_file"], row["text"])
-    return [_replaced(incident, known) for incident in incidents]
+
+    def replaced(citation: Citation) -> Citation:
+        found = known.get((citation.stream, citation.line)) if citation.line is not None else None
+        return citation if found is None else msgspec.structs.replace(citation, file=found[0], text=found[1])
+
+    return [mapped(incident, replaced) for incident in incidents]
 
 
-def _citations(value: Any) -> Iterator[Citation]:
+def citations(value: Any) -> Iterator[Citation]:
+    """Every citation anywhere in a verdict."""
     if isinstance(value, Citation):
         yield value
     elif isinstance(value, msgspec.Struct):
         for name in value.__struct_fields__:
-            yield from _citations(getattr(value, name))
+            yield from citations(getattr(value, name))
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _citations(item)
+            yield from citations(item)
 
 
-def _replaced(value: Any, known: dict[tuple[str, int], tuple[str, str]]) -> Any:
+def mapped(value: Any, replaced: Callable[[Citation], Citation]) -> Any:
+    """A verdict, or a part of one, with another citation in the place of each."""
     if isinstance(value, Citation):
-        found = known.get((value.stream, value.line)) if value.line is not None else None
-        return value if found is None else msgspec.structs.replace(value, file=found[0], text=found[1])
+        return replaced(value)
     if isinstance(value, msgspec.Struct):
-        changed = {name: _replaced(getattr(value, name), known) for name in value.__struct_fields__}
+        changed = {name: mapped(getattr(value, name), replaced) for name in value.__struct_fields__}
         return msgspec.structs.replace(value, **changed)
     if isinstance(value, list):
-        return [_replaced(item, known) for item in value]
+        return [mapped(item, replaced) for item in value]
     if isinstance(value, tuple):
-        return tuple(_replaced(item, known) for item in value)
+        return tuple(mapped(item, replaced) for item in value)
     return value

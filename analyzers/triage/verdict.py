@@ -149,7 +149,8 @@ def _short(case: Case) -> int | None:
 
 def _identity(root: EvidenceRow) -> str:
     """Deterministic: the same log gives the same id on every machine, whatever the file is called."""
-    text = f"{root.get('ts')}|{root['what']}|{root['name']}|{root['incarnation']}|{root['line']}|{root['seq']}"
+    place = "|".join(map(str, root.get("origin") or (root["line"], root["seq"])))
+    text = f"{root.get('ts')}|{root['what']}|{root['name']}|{root['incarnation']}|{place}"
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

@@ -24,6 +24,8 @@ PACK_S = 3600.0
 PACK_SEGMENTS = 8
 """So many segments are packed before their hour is over."""
 JUMP_US = 1_000_000
+SEEN_US = 60_000_000
+"""A death is seen within a round; one whose last record is older was found later."""
 WRITER = "oomctl recorder"
 
 
@@ -152,8 +154,11 @@ class Recorder:
         of_deaths, violent = self._watch.deaths(gathered.deaths, now_us)
         signs += of_deaths
         for death in violent:
+            # Behind all that it wrote; of one that is long dead, not now either.
+            last_us = death.last_us if death.last_us is not None else now_us
+            ts = now_us if 0 <= now_us - last_us < SEEN_US else last_us + 1
             detail = f"pid {death.header.pid} ({death.header.role}) is gone"
-            rows.append(self._own.killed(death.last_us or now_us, death.header.incarnation, detail, death.header))
+            rows.append(self._own.killed(ts, death.header.incarnation, detail, death.header))
         if self._ended_s is None and not self._sources.alive:
             self._ended_s = self._clock.monotonic_s()
             if not self._sources.have_rings:

@@ -12,9 +12,10 @@ CASCADE_US = 10 * 60 * 1_000_000
 """Signs nearer to each other than this are one cascade; also the width of the bucket that names an incident, so that the
 nodes of one worker, which see its end some seconds apart, give it one name."""
 COUNTERS = {"num_ooms": ("hard", 1), "num_alloc_retries": ("soft", 1), "preempted_requests": ("soft", 2)}
-"""Cumulative counters of allocator and kv_pool rows, with how many times one must grow within GROWTH_US to be a sign: a
-single preemption is daily business."""
-GROWTH_US = 60_000_000
+"""Cumulative counters of allocator and kv_pool rows, with how many times one must grow within TOGETHER_US to be a sign."""
+SURVIVED = 2
+"""So many out-of-memory rows that the engine survived, within TOGETHER_US, are a sign: one preemption is daily business."""
+TOGETHER_US = 60_000_000
 ORDERLY = ("draining", "stopped")
 
 
@@ -61,7 +62,7 @@ class Watch:
         self._incarnation = incarnation
         self.last = dict(last or {})
         self._counters: dict[tuple[str, str], int] = {}
-        self._growths: dict[tuple[str, str], list[int]] = {}
+        self._seen: dict[tuple[str, str], list[int]] = {}
         self._orderly: set[str] = set()
 
     def rows(self, rows: Iterable[Row], now_us: int) -> list[Sign]:
@@ -70,8 +71,10 @@ class Watch:
         for row in rows:
             kind = row["kind"]
             if kind == "oom":
-                severity = "soft" if row["oom"].get("fatal") is False else "hard"
-                found.append(self._sign(row, now_us, severity, f"an out-of-memory event ({row['source']})"))
+                soft = row["oom"].get("fatal") is False
+                sign = self._sign(row, now_us, "soft" if soft else "hard", f"an out-of-memory event ({row['source']})")
+                if not soft or self._together((row["stream"], "oom"), sign.ts, SURVIVED):
+                    found.append(sign)
             elif kind == "refusal":
                 found.append(self._sign(row, now_us, "hard", "the engine refused for want of memory"))
             elif kind in ("allocator", "kv_pool"):
@@ -119,11 +122,15 @@ class Watch:
             if before is None or value <= before:
                 continue
             sign = self._sign(row, now_us, severity, f"{name} grew from {before} to {value}")
-            growths = [ts for ts in self._growths.get(key, []) if sign.ts - ts < GROWTH_US] + [sign.ts]
-            self._growths[key] = growths[-times:]
-            if len(growths) >= times:
+            if self._together(key, sign.ts, times):
                 found.append(sign)
         return found
+
+    def _together(self, key: tuple[str, str], ts: int, times: int) -> bool:
+        """Whether this is at least the so-manieth of its kind within TOGETHER_US."""
+        seen = [before for before in self._seen.get(key, []) if ts - before < TOGETHER_US] + [ts]
+        self._seen[key] = seen[-times:]
+        return len(seen) >= times
 
     def _sign(self, row: Row, now_us: int, severity: str, reason: str) -> Sign:
         ts = row.get("ts") if row.get("ts_quality") == "exact" else None

@@ -11,6 +11,6 @@
 -- column output_tokens: generated so far
 SELECT stream, seq, line, request_id, event, prompt_tokens, computed_tokens, scheduled_tokens, output_tokens
 FROM request
-WHERE stream = $stream AND worker = $worker AND incarnation = $incarnation AND seq > $seq AND sampled_by = 'scheduler_dump'
+WHERE stream = $stream AND worker = $worker AND incarnation = $incarnation AND seq > $seq AND sampled_by IN ('scheduler_dump', 'oom')
 ORDER BY scheduled_tokens DESC NULLS LAST, seq
 LIMIT 64;

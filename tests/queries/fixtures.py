@@ -71,6 +71,7 @@ VIEWS = {
     "kv_pressure": Fixture("decode_preemption_storm"),
     "oom_figures": Fixture("load_foreign_process"),
     "phase_marker": Fixture("healthy"),
+    "story": Fixture("hand"),
 }
 FIXTURES: dict[queries.Folder, dict[str, Fixture]] = {"views": VIEWS, "evidence": EVIDENCE, "postmortem": POSTMORTEM}
 
@@ -90,8 +91,16 @@ HAND: Sequence[Row] = [
         )
     ),
     make_row("request", {"request_id": "early", "sampled_by": "scheduler_dump"}, COMMON | {"seq": 2, "line": 2}),
+    *(
+        make_row(kind, {}, {"stream": stream, "seq": seq, "ts": ts, "worker": "w1", "incarnation": "1", "source": "agent"})
+        for stream, seq, ts, kind in [
+            ("core", 1, 10, "step"), ("core", 2, 11, "kv_pool"), ("core", 3, 40, "step"), ("core", 4, 15, "kv_pool"),
+            ("rank", 1, 12, "lifecycle"), ("rank", 2, 41, "oom"), ("other", 1, None, "lifecycle"),
+        ]
+    ),
 ]  # fmt: skip
-"""A dump of three requests after a failure; another after it that is no part of it, and one before it."""
+"""A dump of three requests after a failure; another after it that is no part of it, and one before it. Three streams of
+another worker, one of whose clocks jumps back."""
 
 
 def database(fixture: Fixture, backwards: bool = False) -> "DuckDBPyConnection":

@@ -114,7 +114,7 @@ def test_an_oom_is_frozen_told_and_triaged_from_the_ring_alone(tmp_path: Path) -
     assert incident["incident_id"] == file.stem
     for place in (file, tmp_path / "rec"):
         document = json.loads(oomctl("triage", str(place), "--json").out)
-        found = document["incidents"][0]
+        (found,) = document["incidents"]
         assert (found["verdict"], found["resource"], found["worker"]) == ("oom", "device", "w0")
         assert found["requested_bytes"] == 2 << 30
         assert found["survived"] is False

@@ -31,7 +31,6 @@ def row(kind: str, ts: int = T, source: str = "agent", **fields: Any) -> Row:
     [
         (row("oom", resource="device", fatal=True), "hard"),
         (row("oom", resource="device"), "hard"),
-        (row("oom", resource="kv_blocks", fatal=False), "soft"),
         (row("oom", source="log", resource="device"), "hard"),
         (row("refusal", source="log", gate="start_memory"), "hard"),
     ],
@@ -47,6 +46,7 @@ def test_signs_in_rows(told: Row, severity: str) -> None:
         row("step", step_id=1),
         row("fault", code="engine_dead", fatal=True),
         row("lifecycle", phase="stopped"),
+        row("oom", resource="kv_blocks", fatal=False),
         row("allocator", num_alloc_retries=3),
         row("kv_pool", preempted_requests=9),
     ],
@@ -71,6 +71,11 @@ def test_growing_counters(kind: str, counter: str, values: tuple[int, ...], foun
     assert [sign.severity for sign in watch().rows(told, T)] == found
 
 
+def test_events_that_the_engine_survived_are_a_sign_together() -> None:
+    signs = watch().rows([row("oom", T + number, resource="kv_blocks", fatal=False) for number in range(9)], T)
+    assert [(sign.severity, sign.ts) for sign in signs] == [("soft", T + 1)]
+
+
 def test_two_preemptions_far_apart_are_daily_business() -> None:
     told = [row("kv_pool", T + 70_000_000 * number, preempted_requests=number) for number in range(5)]
     assert watch().rows(told, T) == []
@@ -85,7 +90,7 @@ def test_one_cascade_has_one_sign() -> None:
 
 def test_a_hard_sign_is_not_swallowed_by_soft_ones() -> None:
     seen = watch()
-    told = [row("oom", T, fatal=False), row("oom", T + 1, fatal=True), row("oom", T + 2, fatal=False)]
+    told = [row("oom", T + number, fatal=number == 2) for number in range(4)]
     signs = seen.rows(told, T)
     assert [sign.severity for sign in signs] == ["soft", "hard"]
     assert len({sign.incident_id for sign in signs}) == 2
