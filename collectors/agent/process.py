@@ -12,10 +12,14 @@ def boot_id(proc: Path = Path("/proc")) -> str:
 
 
 def start_ticks(pid: int | str = "self", proc: Path = Path("/proc")) -> int:
-    """When a process started, in clock ticks since boot; 0 where it is not there. Tells it from one that reused its pid."""
+    """When a process started, in clock ticks since boot; 0 where it is not there, or is dead and waits for its parent.
+
+    Tells a process from a later one of the same pid.
+    """
     try:
         stat = (proc / str(pid) / "stat").read_bytes()
         # The name, in brackets, may hold anything; behind it come the fields from the third on. The start is the 22nd.
-        return int(stat.rpartition(b")")[2].split()[19])
+        fields = stat.rpartition(b")")[2].split()
+        return 0 if fields[0] in (b"Z", b"X") else int(fields[19])
     except (OSError, ValueError, IndexError):
         return 0

@@ -21,7 +21,7 @@ class Incidents:
         clock: Time.
         jobs: Who freezes.
         hook: Who is told, or None.
-        state: What an earlier recorder knew: what it had not frozen yet is due.
+        state: What an earlier recorder knew: what it had not frozen yet is frozen soon.
         told: Called with the task and the result of each freeze.
     """
 
@@ -38,9 +38,9 @@ class Incidents:
         self._clock = clock
         self._jobs = jobs
         self._hook = hook
-        now = clock.monotonic_s()
+        due_s = clock.monotonic_s() + settings.settle_s
         self._waiting: dict[str, tuple[Sign, float]] = {
-            sign.incident_id: (sign, now) for sign in (Sign(**plain) for plain in state.get(KEY, ()))
+            sign.incident_id: (sign, due_s) for sign in (Sign(**plain) for plain in state.get(KEY, ()))
         }
         self._running: dict[str, Sign] = {}
         self._told = told
