@@ -1,5 +1,6 @@
 """CPU time of a command: user plus system time of the child, which a busy machine disturbs least."""
 
+import os
 import resource
 import subprocess
 import sys
@@ -31,6 +32,21 @@ def cpu_s(arguments: Sequence[str], repeats: int) -> float:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         costs.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
     return min(costs)
+
+
+def cost(arguments: Sequence[str]) -> tuple[float, float]:
+    """(seconds of CPU, peak resident MiB) of one run of this Python with these arguments.
+
+    Raises:
+        BenchmarkError: As `run`.
+    """
+    with subprocess.Popen([sys.executable, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise BenchmarkError(f"{' '.join(arguments)[:100]}: exit {process.returncode}")
+    peak = usage.ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+    return usage.ru_utime + usage.ru_stime, peak
 
 
 def imported(arguments: Sequence[str]) -> set[str]:
