@@ -29,7 +29,7 @@ _BOX = re.compile(r"^\W{0,4}[\u2500\u256d+-]{4,} Traceback \(most recent call la
 _BOX_FRAME = re.compile(r"^\s*[\u2502|] (/\S{1,1000}):(\d{1,9}) in (\S{1,300})")
 _BOX_PART = re.compile(r"^\s*[\u2502\u2570|]")
 """rich draws a frame around tracebacks: typer's programs, such as TGI's shards, print them so."""
-_MARKS = re.compile(r"^\s*(?:[\^~]+\s*)+$|^\s*\[Previous line repeated \d+ more times?\]$|^\s*\+?-*\+?\s*$")
+_MARKS = re.compile(r"^\s*[\^~][\^~\s]*$|^\s*\[Previous line repeated \d+ more times?\]$|^\s*\+?-*\+?\s*$")
 _EXCEPTION = re.compile(r"^((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:: ?(.*))?$", re.DOTALL)
 _NAMED = re.compile(r"(?:Error|Exception|Exit|Interrupt|Dead|Died|OutOfMemory|Timeout|Fault|Failure)\w*$")
 _OTHERS = re.compile(r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL): |(?:\S+: line \d+: +\d+ )?Killed\b")
