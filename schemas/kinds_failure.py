@@ -31,6 +31,8 @@ FAILURE_KINDS: tuple[Kind, ...] = (
             integer("requested_tokens", "KV tokens asked for."),
             integer("available_tokens", "KV tokens free."),
             integer("requests", "Requests preempted, retracted or dropped."),
+            text("victim", "The process that was killed for memory, by the name that its killer gives."),
+            integer("victim_pid", "Its process id, as its killer counts."),
             flag("fatal", "Whether the engine died of it; NULL where not told."),
             text("stack_id", "The traceback, in kind stack."),
         ),
@@ -57,7 +59,7 @@ FAILURE_KINDS: tuple[Kind, ...] = (
         (
             text(
                 "code",
-                "xid, ecc, illegal_access, nvml_assert, nccl_timeout, worker_died, engine_dead, exception.",
+                "xid, ecc, illegal_access, segfault, bus_error, abort, peer_lost, nccl_timeout, engine_dead, exception ...",
             ),
             text("detail", "As printed, redacted."),
             flag("fatal", "Whether the engine died of it."),

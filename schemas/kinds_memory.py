@@ -23,11 +23,12 @@ MEMORY_KINDS: tuple[Kind, ...] = (
     ),
     Kind(
         "process",
-        "A process that holds device memory.",
+        "A process that holds memory of a device or of the host.",
         (
             integer("pid", "Process id; in a log usually the host's, not the container's."),
             text("name", "Its name, where reported."),
             integer("used_bytes", "Device memory it holds."),
+            integer("rss_bytes", "Host memory it holds: its resident set."),
             flag("own", "Whether it is this worker."),
             text("owner_incarnation", "Which incarnation of a known worker it is."),
             integer("resolution_bytes", "Print resolution."),

@@ -30,6 +30,8 @@
 -- column requested_tokens: KV tokens asked for
 -- column available_tokens: KV tokens free
 -- column requests: requests preempted, retracted or dropped
+-- column victim: the process that was killed for memory, by the name that its killer gives
+-- column victim_pid: its process id, as its killer counts
 -- column fatal: whether the engine died of it; NULL where not told
 -- column stack_id: the traceback, in kind stack
 -- column allocated_true_bytes: allocated less the free blocks of private pools, which PyTorch from 2.4 on adds to the figure it prints

@@ -91,12 +91,12 @@ def _classify(error_type: str, message: str, functions: frozenset[str]) -> Fact 
     if host is not None:
         return Fact("oom", {**host, "message": message[:2000]})
     if not torch_message.looks_like(full):
-        return None
+        return system.peer_lost(error_type, message)
     parsed = torch_message.parse(full)
     if parsed is None:
         if error_type.rpartition(".")[2] in ("OutOfMemoryError", "OutOfMemoryException"):
             return Fact("oom", {"resource": "device", "api": "torch", "error_type": error_type, "message": message[:2000]})
-        return None
+        return system.peer_lost(error_type, message)
     resource = "host" if functions & _PINNED else "device"
     fields = {"resource": resource, "api": parsed.api, "message": message[:2000], **parsed.fields}
     if error_type:

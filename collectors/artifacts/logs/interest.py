@@ -6,12 +6,11 @@ That can only let more lines through than tell anything, never fewer.
 import re
 from functools import cache
 
-from oomctl.collectors.artifacts.logs import registry
+from oomctl.collectors.artifacts.logs import registry, system
 
 FAILURES: tuple[str, ...] = (
-    "Traceback", "ERROR", "WARN", "CRITICAL", "FATAL", "rror", "xception", "emory", "OOM", "illed", "KILL", "xit",
-    "status=", "eturned", "bad_alloc", "alloc fail", "ALLOC_FAILED", "iB", "oom-k", "oom_k", "estart", "died unexp",
-    "signal", "ENOMEM", "rrno", "mmap", "NVML_SUCCESS", "eft-over", "ray::",
+    "Traceback", "ERROR", "WARN", "CRITICAL", "FATAL", "rror", "xception", "alloc fail", "ALLOC_FAILED", "rrno", "mmap",
+    "NVML_SUCCESS", "ray::", *system.LITERALS,
 )  # fmt: skip
 """What failures need, whatever the engine: the framework's, the engine's and the system's."""
 ENVELOPES: tuple[str, ...] = (

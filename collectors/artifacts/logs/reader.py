@@ -35,6 +35,7 @@ class LogReading:
         self._emitter = Emitter(stream)
         self._assembler = Assembler()
         self._quotes = Quotes()
+        self._system = system.System()
         self._engines: dict[str, int] = {}
         self._stacks = 0
         self._held: Held | None = None
@@ -118,8 +119,9 @@ class LogReading:
             yield from self._take(record)
 
     def _attentive(self) -> bool:
-        """Whether the next line matters whatever it holds: a traceback, a quotation or a line in parts is open."""
-        return self._assembler.busy or self._quotes.open or self._lines.open or self._held is not None
+        """Whether the next line matters whatever it holds: a traceback, a quotation, a table or a line in parts is open."""
+        reading = self._assembler.busy or self._quotes.open or self._lines.open or self._system.open
+        return reading or self._held is not None
 
     def _second_look(self, held: Iterable[Record]) -> None:
         """Lines of a prompt that was cut off. An exception line among them counts only if it ends a traceback."""
@@ -190,8 +192,12 @@ class LogReading:
             if failure is not None:
                 facts.append(failure)
                 facts += failures.neighbours(text)
-        if not facts and (not record.headed or record.serious) and system.looks_like(text):
-            facts += system.facts(redact(text))
+        if facts:
+            return facts + system.surroundings(text)
+        if record.headed and record.level is not None and not record.serious:
+            return system.ordered(text)
+        if self._system.open or system.looks_like(text):
+            return self._system.facts(redact(text))
         return facts
 
     def _finish(self, done: Iterable[Traceback]) -> None:
@@ -212,6 +218,8 @@ class LogReading:
             facts = [fact]
             if fact.kind == "oom" and torch_message.looks_like(traceback.message):
                 facts += failures.neighbours(traceback.message)
+            if fact.kind == "oom":
+                facts += system.surroundings(traceback.message)
             self._order.put((_by(traceback, traceback.at), facts, None))
 
 

@@ -1,0 +1,52 @@
+"""Allocations of host memory that failed, as the C library, PyTorch's CPU allocator, NumPy, Ray and others report them."""
+
+import re
+from typing import Any
+
+from oomctl.collectors.artifacts.logs.pattern import Pattern
+
+_HOST_ERRORS: tuple[tuple[Pattern, str], ...] = (
+    (
+        Pattern(
+            r"DefaultCPUAllocator: (?:can't|not enough) (?:allocate )?memory:? ?(?:you tried to allocate (\d+) bytes)?"
+        ),
+        "cpu_allocator",
+    ),
+    (Pattern(r"unable to mmap (\d+) bytes|mmap(?:ing)?(?: \S+)? failed|failed to mmap", re.I), "mmap"),
+    (Pattern(r"\[Errno 12\]|Error code 12\b|errno[ =:]+12\b|\bENOMEM\b|Cannot allocate memory"), "errno"),
+    (Pattern(r"std::bad_alloc"), "malloc"),
+    (Pattern(r"insufficient shared memory \(shm\)|unable to allocate shared memory\(shm\)"), "shm"),
+    (Pattern(r"aligned_alloc failed for size (\d+)"), "malloc"),
+    (
+        Pattern(
+            r"killed due to the node running low on memory"
+            r"|memory on the node .{0,200}exceeds the memory usage threshold"
+        ),
+        "ray",
+    ),
+    (Pattern(r"Unable to allocate [\d.]+ [KMGT]iB for an array|^Cannot allocate memory"), "numpy"),
+)  # fmt: skip
+
+
+def host_failure(error_type: str, message: str) -> dict[str, Any] | None:
+    """The oom fields of a host allocation that failed.
+
+    Args:
+        error_type: Exception type as printed, or "" for a bare line.
+        message: Its message.
+
+    Returns:
+        None where the exception is no lack of host memory.
+    """
+    head = message[:4000]
+    for pattern, api in _HOST_ERRORS:
+        match = pattern.search(head)
+        if match is not None:
+            fields: dict[str, Any] = {"resource": "host", "api": api, "error_type": error_type or None}
+            amount = next((group for group in match.groups() if group), None)
+            if amount is not None and len(amount) < 19:
+                fields["requested_bytes"] = int(amount)
+            return fields
+    if error_type.rpartition(".")[2] == "MemoryError":
+        return {"resource": "host", "api": "python", "error_type": error_type}
+    return None
