@@ -58,8 +58,10 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
 class Alternative(msgspec.Struct, frozen=True, kw_only=True, rename={"oom_class": "class"}):
     """What else it might have been, and what speaks for it."""
 
-    oom_class: OomClass
-    code: str
+    oom_class: OomClass | None = None
+    code: str | None = None
+    what: str = ""
+    """In words, where it is none of the classes."""
     confidence: float
     why: str
 

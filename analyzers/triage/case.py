@@ -28,6 +28,7 @@ class Case:
 
     Attributes:
         root: Row of failures.sql, or of kv_pressure.sql.
+        about: The root in the place of the worker's life that it ended: the kernel's word may stand in a log of its own.
         members: The root and what followed, in order.
     """
 
@@ -35,13 +36,14 @@ class Case:
         self._connection = connection
         self._asked: dict[str, list[EvidenceRow]] = {}
         self.root = root
+        self.about: EvidenceRow = {**root, **root.get("home", {})}
         self.members = members
 
     def ask(self, name: str, **params: Any) -> list[EvidenceRow]:
         """The rows of an evidence query about the root, asked once."""
         key = f"{name} {sorted(params.items())}"
         if key not in self._asked:
-            self._asked[key] = ask(self._connection, name, {**self.root, **params})
+            self._asked[key] = ask(self._connection, name, {**self.about, **params})
         return self._asked[key]
 
     @cached_property

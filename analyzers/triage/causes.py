@@ -1,6 +1,6 @@
 """The chain of causes: what to mend first, then what made it possible."""
 
-from oomctl.analyzers.triage import death
+from oomctl.analyzers.triage import death, host, silent
 from oomctl.analyzers.triage import foreign as others_held
 from oomctl.analyzers.triage.assess import Assessment
 from oomctl.analyzers.triage.case import Case
@@ -22,7 +22,9 @@ def chain(case: Case, chosen: Assessment | None, others: Foreign) -> list[Cause]
     if case.root["what"] == "death":
         return [Cause(cause=OTHER_DEATH, detail=death.reason(case.root), cites=cite([case.root]))]
     if case.root["what"] == "oom" and case.root["resource"] == "host":
-        return [_host(case)]  # what the classes say is about the device
+        return host.causes(case)  # what the classes say is about the device
+    if case.root["what"] in ("killed", "fault"):
+        return host.pressure(case)[0] if silent.of(case) is not None else []
     causes = list(chosen.causes) if chosen is not None else _unclassified(case, others)
     causes = [explain_logits(case, cause) for cause in causes]
     foreign = others_held.cause(case, others)
@@ -31,6 +33,9 @@ def chain(case: Case, chosen: Assessment | None, others: Foreign) -> list[Cause]
             causes.insert(0, foreign)
         else:
             causes.append(foreign)
+    mates = others_held.misplaced(case, others)
+    if mates is not None:
+        causes.insert(0, mates)
     if case.of_library:
         causes.insert(0, _library(case))
     if case.capped:
@@ -47,17 +52,6 @@ def chain(case: Case, chosen: Assessment | None, others: Foreign) -> list[Cause]
 def _unclassified(case: Case, others: Foreign) -> list[Cause]:
     """Causes that need no class: a gate says what it wanted."""
     return _of_gate(case, others) if case.root["what"] == "refusal" and case.gate is not None else []
-
-
-def _host(case: Case) -> Cause:
-    """Who ended it, or what failed, in the host's memory."""
-    root = case.root
-    if root["name"] == "oom_kill":
-        held = case.figures["own_process_bytes"]
-        detail = f"the process held {size(held)} of host memory" if held else "the kernel or the container's limit ended it"
-        return Cause(cause="host_limit", bytes=held, detail=detail, cites=cite([root]))
-    asked = case.figures["requested_bytes"]
-    return Cause(cause="host_allocation", bytes=asked, detail="an allocation in host memory failed", cites=cite([root]))
 
 
 def _cap(case: Case) -> Cause:

@@ -11,6 +11,18 @@ NOTEWORTHY_SHARE = 0.05
 """Of the device. Contexts and drivers take 0.2 to 1.5 GiB of 80; what others hold beyond this share is somebody's model."""
 
 
+SAME_SHARE = 0.02
+"""Two figures of one process, taken by different tools at different instants, differ by no more."""
+ENGINES = frozenset({"engine", "interpreter", None})
+"""Roles of processes that may be the engine's own."""
+ROLES = {
+    "cache_daemon": "a cache daemon",
+    "mps_server": "the MPS server, for its clients",
+    "trainer": "a trainer",
+    "engine": "another inference engine, perhaps one put to sleep",
+}
+
+
 @dataclass(frozen=True)
 class Foreign:
     """What others held.
@@ -21,6 +33,7 @@ class Foreign:
         at_start: Rows that show it was taken before this worker had loaded anything.
         earlier: Processes that are earlier incarnations.
         restarts: Signs that an earlier life had just ended.
+        mates: Ranks of this worker that hold memory of the same device.
     """
 
     bytes: int | None
@@ -28,6 +41,7 @@ class Foreign:
     at_start: list[EvidenceRow]
     earlier: list[EvidenceRow]
     restarts: list[EvidenceRow]
+    mates: list[EvidenceRow]
 
     @property
     def left_over(self) -> list[EvidenceRow]:
@@ -39,17 +53,27 @@ class Foreign:
         """Names of these processes, where they were reported."""
         return sorted({str(row["name"]) for row in self.rows if row["query"] == "neighbours" and row["name"]})
 
+    @property
+    def roles(self) -> list[str]:
+        """What these processes are, as far as their names tell."""
+        return sorted({ROLES[row["role"]] for row in self.rows if row.get("role") in ROLES})
+
 
 def foreign(case: Case) -> Foreign:
     """What others held of the device at the failure."""
     siblings = {row["pid"] for row in case.ask("siblings")}
-    named = [row for row in case.ask("neighbours") if row["pid"] not in siblings]
-    pids = {row["pid"]: row for row in case.ask("writers") if row["pid"] is not None}
-    earlier = [row for row in named if row["pid"] in pids]
-    at_start = _taken_at_start(case)
+    seen = _on_the_device(case)
+    mates = _mates(case, seen, siblings)
+    named = [row for row in seen if row["pid"] not in siblings and row not in mates]
+    others = _others(case, named)
+    restarts = case.ask("restarts")
+    earlier = _earlier(case, named, restarts)
+    at_start = _taken_at_start(case, [row for row in others if row["before"]])
+    held_by_mates = sum(row["used_bytes"] or 0 for row in mates)
+    from_message = case.figures["others_bytes"]
     amounts = [
-        case.figures["others_bytes"],
-        sum(row["used_bytes"] or 0 for row in named if row["own"] is False) or None,
+        None if from_message is None else max(from_message - held_by_mates, 0),
+        sum(row["used_bytes"] or 0 for row in others) or None,
         _gate_others(case),
     ]
     amount = next((value for value in amounts if value is not None), None)
@@ -58,11 +82,76 @@ def foreign(case: Case) -> Foreign:
     if amount is None and earlier:
         amount = sum(row["used_bytes"] or 0 for row in earlier)
     noteworthy = (case.share(amount) or 0) >= NOTEWORTHY_SHARE
-    rows = [row for row in named if row["own"] is False] or ([case.root] if noteworthy else [])
-    restarts = case.ask("restarts")
+    rows = others or ([case.root] if noteworthy else [])
     if case.gate is not None and case.gate["gate"] == "start_memory" and noteworthy:
         at_start = [case.root, *at_start]
-    return Foreign(amount if noteworthy else None, rows if noteworthy else [], at_start, earlier, restarts)
+    return Foreign(amount if noteworthy else None, rows if noteworthy else [], at_start, earlier, restarts, mates)
+
+
+def _on_the_device(case: Case) -> list[EvidenceRow]:
+    """Processes seen on the device that failed; on any, where none was seen on it: indices may be counted differently."""
+    rows = case.ask("neighbours")
+    here = [row for row in rows if row["device_id"] in (None, case.root.get("device_id"))]
+    return here if case.root.get("device_id") is not None and any(row["device_id"] is not None for row in here) else rows
+
+
+def _mates(case: Case, seen: list[EvidenceRow], siblings: set[int]) -> list[EvidenceRow]:
+    """Processes that the message counts as others and that are ranks of this worker, placed on one device.
+
+    By their pids; where a container counts pids of its own, by the figure: a rank on the same device says that it holds
+    just so much itself.
+    """
+    own = []
+    for member in case.members:
+        if member["rank_name"] != case.root["rank_name"] and member["device_id"] == case.root.get("device_id") is not None:
+            rows = case.ask("figures", stream=member["stream"], seq=member["seq"])
+            own += [row["own_process_bytes"] for row in rows if row["own_process_bytes"] is not None]
+    told = [row for row in seen if row["own"] is False and row["used_bytes"]]
+    return [row for row in told if row["pid"] in siblings or any(_alike(row["used_bytes"], amount) for amount in own)]
+
+
+def _others(case: Case, named: list[EvidenceRow]) -> list[EvidenceRow]:
+    """Processes that are somebody else's, as the failure's message says, or a tool's table and their names tell.
+
+    A table of the driver's tools does not say which process is the engine's. What was there before the engine had begun
+    is not; nor is what by its name is no engine. Of the rest, one is the engine's own: the one that holds what the engine
+    says to hold.
+    """
+    told = [row for row in named if row["own"] is False]
+    if told:
+        return told
+    own = case.figures["own_process_bytes"]
+    listed = [row for row in named if row["used_bytes"]]
+    rest = [row for row in listed if own is None or not _alike(row["used_bytes"], own)]
+    own_listed = any(not row["before"] for row in listed if row not in rest)
+    strange = [row for row in rest if not row["before"] and (own_listed or row["role"] not in ENGINES)]
+    return strange or [row for row in rest if row["before"]]
+
+
+def _earlier(case: Case, named: list[EvidenceRow], restarts: list[EvidenceRow]) -> list[EvidenceRow]:
+    """Processes that are earlier lives of this worker: by their pid, or an engine's before it began, after an end."""
+    pids = {row["pid"] for row in case.ask("writers") if row["pid"] is not None}
+    known = [row for row in named if row["pid"] in pids]
+    if known or not restarts:
+        return known
+    return [row for row in named if row["before"] and row["role"] == "engine" and row["used_bytes"]]
+
+
+def _alike(one: int | None, other: int) -> bool:
+    return one is not None and abs(one - other) <= SAME_SHARE * max(one, other)
+
+
+def misplaced(case: Case, others: Foreign) -> Cause | None:
+    """The link for ranks that share a device which each took for its own."""
+    amount = sum(row["used_bytes"] or 0 for row in others.mates)
+    if (case.share(amount) or 0) < NOTEWORTHY_SHARE:
+        return None
+    return Cause(
+        cause="ranks_on_one_device",
+        bytes=amount,
+        detail=f"other ranks of this worker hold {size(amount)} of the same device: each needs one of its own",
+        cites=cite([case.root, *others.mates[:2]]),
+    )
 
 
 def held_by_an_earlier_life(case: Case) -> list[EvidenceRow]:
@@ -70,7 +159,8 @@ def held_by_an_earlier_life(case: Case) -> list[EvidenceRow]:
     others = foreign(case)
     if others.bytes is None:
         return others.left_over
-    return others.earlier or (others.at_start if others.restarts else [])
+    strangers = [row for row in others.rows if row.get("role") not in ENGINES]
+    return others.earlier or (others.at_start if others.restarts and not strangers else [])
 
 
 def cause(case: Case, others: Foreign) -> Cause | None:
@@ -78,10 +168,11 @@ def cause(case: Case, others: Foreign) -> Cause | None:
     if others.bytes is None or _covered(case):
         return None
     who = f" ({', '.join(others.names)})" if others.names else ""
+    what = f": {', '.join(others.roles)}" if others.roles else ""
     return Cause(
         cause="foreign_process",
         bytes=others.bytes,
-        detail=f"other processes{who} hold {size(others.bytes)} of the device",
+        detail=f"other processes{who} hold {size(others.bytes)} of the device{what}",
         cites=cite((others.rows or others.at_start)[:3]),
     )
 
@@ -102,8 +193,10 @@ def _covered(case: Case) -> bool:
     return case.figures["limit_bytes"] is not None and free is not None and requested is not None and free >= requested
 
 
-def _taken_at_start(case: Case) -> list[EvidenceRow]:
+def _taken_at_start(case: Case, before: list[EvidenceRow]) -> list[EvidenceRow]:
     """The first device report, if others held a noteworthy share of the device when nothing was loaded."""
+    if before:
+        return before
     loaded = min((row["seq"] for row in case.ask("components") if row["component"] == "weights"), default=None)
     for row in case.ask("device"):
         if row["used_bytes"] is not None and row["total_bytes"]:

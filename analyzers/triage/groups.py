@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from oomctl.analyzers.triage import death
+from oomctl.analyzers.triage import death, kills
 from oomctl.analyzers.triage.evidence import EvidenceRow, ask
 
 if TYPE_CHECKING:
@@ -12,6 +12,12 @@ if TYPE_CHECKING:
 
 MAX_MEMBERS = 256
 MIN_PRESSURE_REPORTS = 2
+STRANGER = "other_process_killed"
+"""A kill that did not concern the engine: an incident only where there is no other."""
+CONSEQUENCES = frozenset({"peer_lost", "nccl_timeout", "watchdog", "xid", "oom_killer", "probe_kill", STRANGER})
+"""Faults that tell of an end elsewhere, or go with one: never the root where an end is told."""
+TOLD = frozenset({"sigkill", "segfault", "bus_error", "abort"})
+"""Ends of which the status is known."""
 APART = timedelta(minutes=10)
 """Failures of different ranks farther apart are no cascade."""
 
@@ -39,6 +45,9 @@ def incidents(connection: "duckdb.DuckDBPyConnection") -> list[list[EvidenceRow]
         if life not in failed and not death.stopped(row):
             groups[*life, "death"] = [row]
     found = [_rooted(members) for members in groups.values() if not _chance(members)]
+    found = kills.join(found)
+    if any(members[0]["name"] != STRANGER for members in found):
+        found = [members for members in found if members[0]["name"] != STRANGER]
     return sorted(found, key=lambda members: (members[0]["stream"], members[0]["seq"]))
 
 
@@ -111,7 +120,8 @@ def _rooted(members: Iterable[EvidenceRow]) -> list[EvidenceRow]:
     """Members with the root first: the first failure; an error before the pressure that led to it.
 
     A kill may be noticed by the supervisor before the kernel's word is read; the kernel's word is then the root. A refusal
-    or an out-of-memory is the root even if a fault that cannot be read as memory stands before it.
+    or an out-of-memory is the root even if a fault that cannot be read as memory stands before it; and an end is the root
+    even if a peer that waited for the dead one cried before it.
     """
     ordered = sorted(members, key=lambda row: row["seq"])
     hard = [row for row in ordered if not row["soft"]] or ordered
@@ -121,6 +131,11 @@ def _rooted(members: Iterable[EvidenceRow]) -> list[EvidenceRow]:
     elif root["name"] == "admission":
         root = next((row for row in hard if row["what"] == "oom"), root)
     elif root["what"] == "fault":
-        root = next((row for row in hard if row["what"] in ("oom", "refusal")), root)
+        ends = [row for row in hard if row["what"] != "fault" or row["name"] not in CONSEQUENCES]
+        plain = next((row for row in hard if row["what"] in ("oom", "refusal")), None)
+        root = plain or next(iter(ends), root) if root["name"] in CONSEQUENCES else plain or root
+    if root["what"] == "killed" and root["name"] == "vanished":
+        # How it ended may be told a line later: a status, or a signal.
+        root = next((row for row in hard if row["name"] in TOLD), root)
     rest = [row for row in ordered if row is not root]
     return [root, *rest[:MAX_MEMBERS]]

@@ -1,29 +1,16 @@
 """What was not recorded, and which collector, or which command run now, would have told."""
 
+from oomctl.analyzers.triage import silent
 from oomctl.analyzers.triage.case import Case
+from oomctl.analyzers.triage.commands import GPU_PROCESSES, SNAPSHOT
 from oomctl.analyzers.triage.foreign import Foreign
 from oomctl.schemas.verdict import Missing
-
-SILENT = ("watchdog", "nccl_timeout")
-"""Faults in which another rank may have fallen silent."""
-KERNEL_LOG = "dmesg -T | grep -iE 'oom-kill|out of memory|killed process'"
-GPU_PROCESSES = "nvidia-smi --query-compute-apps=pid,used_memory,name --format=csv"
-SNAPSHOT = "torch.cuda.memory._record_memory_history(); ...; torch.cuda.memory._dump_snapshot('snapshot.pickle')"
 
 
 def missing(case: Case, undecided: bool, others: Foreign) -> list[Missing]:
     """What would have made the verdict surer."""
     root, figures = case.root, case.figures
-    found = []
-    if root["what"] == "killed":
-        found.append(Missing(what="the kernel's log: whether it was the OOM killer", collector="host", command=KERNEL_LOG))
-        found.append(
-            Missing(
-                what="the container's memory limit and its events",
-                collector="host",
-                command="cat /sys/fs/cgroup/memory.events",
-            )
-        )
+    found = silent.missing(case)
     if root["resource"] == "device" and root["what"] == "oom":
         if figures["requested_bytes"] is None:
             found.append(
@@ -42,12 +29,6 @@ def missing(case: Case, undecided: bool, others: Foreign) -> list[Missing]:
         found.append(Missing(what="who held the device before the start", collector="nvml", command=GPU_PROCESSES))
     if root["what"] == "pressure":
         found.append(Missing(what="preemptions, which this engine counts but does not log", collector="prometheus"))
-    if root["what"] == "fault" and root["name"] in SILENT:
-        found.append(
-            Missing(
-                what="the log of the rank that fell silent, and its host's memory", collector="host", command=KERNEL_LOG
-            )
-        )
     if undecided and not found and root["what"] != "refusal":  # a gate needs no class
         found.append(Missing(what="what the worker was doing", collector="agent"))
     return found

@@ -1,6 +1,6 @@
 """The verdict in one sentence."""
 
-from oomctl.analyzers.triage import death
+from oomctl.analyzers.triage import death, silent
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.words import printed, size
 from oomctl.schemas.verdict import Incident
@@ -24,12 +24,12 @@ def summary(case: Case, incident: Incident) -> str:
         if incident.verdict == "not_oom":
             return f"Not a memory death: {death.reason(root)}"
         return f"The engine died; nothing recorded says whether memory was the reason: {death.reason(root)}"
+    if root["name"] == "other_process_killed":
+        return f"The kernel killed {root['victim']} for memory, which is none of the engine's processes."
     if incident.verdict == "not_oom":
         return f"Not a lack of memory: {root['name'].replace('_', ' ')}."
     if incident.verdict is None:
-        if root["what"] == "killed":
-            return "The process was killed or vanished; without the kernel's log this may or may not be host memory."
-        return "The worker stopped answering; nothing recorded says that memory was the reason."
+        return _undetermined(case, incident)
     when = _WHILE[incident.oom_class] if incident.oom_class else f"({incident.phase or 'phase unknown'})"
     if incident.resource == "host":
         return f"Host memory ran out {when if incident.oom_class else ''}".rstrip() + "."
@@ -42,6 +42,18 @@ def summary(case: Case, incident: Incident) -> str:
             asked += f", short by {size(incident.short_bytes)}"
     went_on = "; the worker went on" if incident.survived else ""
     return f"Device memory ran out {when}{asked}{went_on}."
+
+
+def _undetermined(case: Case, incident: Incident) -> str:
+    silence = silent.of(case)
+    if silence is None:
+        return "The worker stopped answering; nothing recorded says that memory was the reason."
+    says = f"{silence.says[:1].upper()}{silence.says[1:]}"
+    if incident.causes and incident.causes[0].cause == "host_pressure":
+        return f"{says}. Before, {incident.causes[0].detail}."
+    if incident.resource == "host":
+        return f"{says}; without the kernel's log this may or may not be host memory."
+    return f"{says}."
 
 
 def _gate(case: Case, incident: Incident) -> str:

@@ -3,7 +3,7 @@
 import hashlib
 from datetime import UTC
 
-from oomctl.analyzers.triage import cohort, death, ledger, outcome, remedies
+from oomctl.analyzers.triage import cohort, death, host, ledger, outcome, remedies, silent
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.causes import chain
 from oomctl.analyzers.triage.decide import UNDECIDED, Decision, corroboration, decide
@@ -13,10 +13,24 @@ from oomctl.analyzers.triage.missing import missing
 from oomctl.analyzers.triage.summary import summary
 from oomctl.schemas.verdict import CODES, Cascade, Evidence, Incident, Resource, Verdict
 
-KILLED = 0.5
-"""Confidence of a SIGKILL without the kernel's word: many things send one."""
+SILENT = {
+    "sigkill": 0.5,
+    "oom_killer": 0.55,
+    "nccl_timeout": 0.3,
+    "watchdog": 0.3,
+    "probe_kill": 0.3,
+    "engine_dead": 0.3,
+    "exception": 0.3,
+}
+"""Confidence in what an end without the kernel's word is about: many things send a SIGKILL."""
 VANISHED = 0.4
-"""Of a process that is gone, nobody says how."""
+"""The same where nothing is known but that a process broke or is gone."""
+FULL = 0.1
+"""What it adds that the host's memory was full before."""
+UNDETERMINED = 0.58
+"""The most that is said of anything undetermined."""
+NO_MEMORY = frozenset({"illegal_access", "capture_failed", "kernel_resources", "xid", "other_process_killed"})
+"""Faults that are no lack of this worker's memory."""
 GATE = 0.9
 NOT_MEMORY = 0.85
 HOST = 0.92
@@ -26,9 +40,9 @@ def incident(case: Case) -> Incident:
     """The verdict on one root failure, its citations still without their text."""
     root = case.root
     others = foreign(case)
-    verdict, resource = _verdict(root), _resource(root)
+    verdict, resource = _verdict(case), _resource(case)
     decision = decide(case) if _classifiable(root) else Decision(None, UNDECIDED, [])
-    chosen = decision.chosen
+    chosen = decision.chosen if verdict is not None else None
     causes = chain(case, chosen, others)
     went_on, shown = outcome.survived(case)
     evidence = _basis(case, verdict) + (chosen.evidence if chosen is not None else [])
@@ -51,8 +65,8 @@ def incident(case: Case) -> Incident:
         ts_quality=root.get("ts_quality"),
         engine=engine,
         engine_version=version,
-        worker=root["worker"],
-        incarnation=root["incarnation"],
+        worker=case.about["worker"],
+        incarnation=case.about["incarnation"],
         rank=root["rank"],
         rank_name=root["rank_name"],
         requested_bytes=case.figures["requested_bytes"],
@@ -60,7 +74,7 @@ def incident(case: Case) -> Incident:
         causes=causes,
         evidence=evidence,
         against=chosen.against if chosen is not None else [],
-        alternatives=decision.alternatives,
+        alternatives=[*silent.alternatives(case), *decision.alternatives],
         missing=missing(case, chosen is None, others),
         memory_at_oom=ledger.memory_at_oom(case),
         cohort_at_oom=cohort.cohort_at_oom(case),
@@ -72,18 +86,21 @@ def incident(case: Case) -> Incident:
     return result
 
 
-def _verdict(root: EvidenceRow) -> Verdict | None:
+def _verdict(case: Case) -> Verdict | None:
+    root = case.root
     if root["what"] in ("oom", "pressure"):
-        return "oom"
+        return None if silent.masked(case) else "oom"
     if root["what"] == "refusal":
         return "capacity_gate"
-    if root["what"] == "fault" and root["name"] in ("illegal_access", "capture_failed", "kernel_resources"):
+    if root["what"] == "fault" and root["name"] in NO_MEMORY:
         return "not_oom"
     return "not_oom" if death.told(root) else None
 
 
-def _resource(root: EvidenceRow) -> Resource | None:
-    resource: Resource | None = root["resource"]
+def _resource(case: Case) -> Resource | None:
+    if case.root["what"] in ("killed", "fault"):
+        return "host" if silent.about_host(case) else None
+    resource: Resource | None = case.root["resource"]
     return resource
 
 
@@ -94,16 +111,17 @@ def _classifiable(root: EvidenceRow) -> bool:
 
 def _confidence(case: Case, verdict: Verdict | None, decision: Decision) -> float:
     root = case.root
-    if root["what"] == "killed":
-        return (KILLED if root["name"] == "sigkill" else VANISHED) * corroboration(case)
+    if verdict is None:
+        base = SILENT.get(root["name"], VANISHED) + (FULL if silent.of(case) is not None and host.full(case) else 0)
+        return min(base, UNDETERMINED) * corroboration(case)
     if root["what"] == "death":
-        return death.NOT_MEMORY if verdict == "not_oom" else 0.3
+        return death.NOT_MEMORY
     if root["what"] == "fault":
-        return NOT_MEMORY * corroboration(case) if verdict == "not_oom" else 0.3
+        return NOT_MEMORY * corroboration(case)
     if root["what"] == "refusal":
         return GATE * corroboration(case) if decision.chosen is None else decision.confidence
     if root["resource"] == "host":
-        return HOST * corroboration(case)
+        return (UNDETERMINED if host.went_on(case) else HOST) * corroboration(case)
     if root["what"] == "pressure" and decision.chosen is not None:
         return decision.confidence
     return decision.confidence
@@ -117,8 +135,16 @@ def _basis(case: Case, verdict: Verdict | None) -> list[Evidence]:
         if case.gate["gate"] == "admission":
             says = "the engine refused a request; no allocation had failed"
         return [statement(says, "capacity_gate", 0.9, [case.gate])]
-    if root["what"] == "killed":
-        return [statement("the process was killed, and nothing here says by whom", "host", 0.5, [root])]
+    silence = silent.of(case)
+    if silence is not None:
+        found = [statement(silence.says, "host" if silent.about_host(case) else "undetermined", 0.5, [root])]
+        return found + host.pressure(case)[1] + silent.others(case)
+    if root["name"] == "other_process_killed":
+        says = f"the kernel killed {root['victim']}, which is none of the engine's processes"
+        return [statement(says, "not_oom", 0.85, [root])]
+    if silent.masked(case):
+        says = "an assertion about the driver's library stands where an out-of-memory message may have been"
+        return [statement(says, "undetermined", 0.5, [root])]
     if root["what"] == "death":
         says = "the engine died, and no failure of memory was seen before it"
         return [statement(says, verdict or "undetermined", 0.7, [root])]
@@ -130,7 +156,8 @@ def _basis(case: Case, verdict: Verdict | None) -> list[Evidence]:
         )
         return [statement(says, verdict or "undetermined", 0.7, [root])]
     if root["what"] == "oom" and root["name"] == "oom_kill":
-        return [statement("the kernel or the container runtime killed the process for its memory", "host", 0.92, [root])]
+        says = "the kernel or the container runtime killed the process for its memory"
+        return [statement(says, "host", 0.92, [root]), *host.not_sure(case)]
     if root["what"] == "oom" and root["name"] in ("retraction", "preemption"):
         return [statement("running requests were sent back for want of KV blocks", root["resource"], 0.9, [root])]
     if root["what"] == "oom":

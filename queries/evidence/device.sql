@@ -1,5 +1,5 @@
 -- Device figures before an instant, the first first: what was in use before the worker had loaded anything
--- params: stream, worker, incarnation, seq
+-- params: stream, worker, incarnation, seq, line
 -- column stream: source of the row
 -- column seq: its place in the stream
 -- column line: line of the source that gave it, 1-based; NULL where the source has no lines
@@ -13,5 +13,6 @@
 SELECT stream, seq, line, rank, device_id, total_bytes, used_bytes, free_bytes, budget_bytes, resolution_bytes
 FROM device
 WHERE stream = $stream AND worker = $worker AND incarnation = $incarnation AND seq < $seq
+    AND NOT coalesce(line > $line, FALSE)
 ORDER BY seq
 LIMIT 256;

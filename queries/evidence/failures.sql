@@ -13,14 +13,16 @@
 -- column what: oom, refusal, killed or fault
 -- column resource: device, kv_blocks, host, slots or driver; NULL for faults
 -- column api: who reported it: torch, cuda, kernel, engine, system, ...
--- column name: error type, gate, or fault code
+-- column name: error type, gate, or fault code; other_process_killed where the kernel's victim is none of the engine's
 -- column message: as printed, redacted
 -- column fatal: whether the engine died of it; NULL where not told
 -- column stack_id: its traceback in kind stack, where there is one
+-- column victim: the process that was killed for memory, by name
+-- column victim_pid: its process id
 -- column soft: the engine itself said that it goes on (a retraction, a fallback)
 -- column episode: numbers the groups of failures of one worker and incarnation between which it made no progress; 0 for soft ones
 SELECT
     stream, seq, line, ts, ts_quality, node, worker, incarnation, rank, rank_name, device_id, what, resource, api,
-    name, message, fatal, stack_id, soft, episode
+    name, message, fatal, stack_id, victim, victim_pid, soft, episode
 FROM failure
 ORDER BY stream, seq;

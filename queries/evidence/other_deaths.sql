@@ -22,7 +22,11 @@
 WITH dead AS (
     SELECT stream, worker, incarnation, min(seq) AS seq
     FROM fault
-    WHERE code = 'engine_dead'
+    WHERE code = 'engine_dead' AND NOT EXISTS (
+        SELECT 1 FROM drained
+        WHERE drained.stream = fault.stream AND drained.worker = fault.worker
+            AND drained.incarnation = fault.incarnation AND drained.seq < fault.seq
+    )
     GROUP BY ALL
 ),
 

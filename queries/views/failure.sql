@@ -13,28 +13,52 @@
 -- column what: oom, refusal, killed or fault
 -- column resource: device, kv_blocks, host, slots or driver; NULL for faults
 -- column api: who reported it: torch, cuda, kernel, engine, system, ...
--- column name: error type, gate, or fault code
+-- column name: error type, gate, or fault code; other_process_killed where the kernel's victim is none of the engine's
 -- column message: as printed, redacted
 -- column fatal: whether the engine died of it; NULL where not told
 -- column stack_id: its traceback in kind stack, where there is one
+-- column victim: the process that was killed for memory, by name
+-- column victim_pid: its process id
 -- column soft: the engine itself said that it goes on (a retraction, a fallback)
 -- column episode: numbers the groups of failures of one worker and incarnation between which it made no progress; 0 for soft ones
 CREATE VIEW failure AS
-WITH reported AS (
+WITH written AS (
+    SELECT DISTINCT TRY_CAST(regexp_extract(log.text, 'pid=(\d{1,10})\)', 1) AS BIGINT) AS pid
+    FROM log
+    WHERE log.text LIKE '%pid=%'
+),
+
+-- Without an engine's log beside it, the kernel's victim is what the report is about, whatever its name.
+engine AS (SELECT count(*) AS lines FROM manifest WHERE section = 'engine'),
+
+stranger AS (
+    SELECT oom.stream, oom.seq
+    FROM oom
+    WHERE oom.error_type = 'oom_kill' AND oom.victim IS NOT NULL
+        AND (SELECT lines FROM engine) > 0
+        AND NOT EXISTS (SELECT 1 FROM executable WHERE regexp_matches(oom.victim, executable.name_pattern))
+        AND NOT EXISTS (SELECT 1 FROM written WHERE written.pid = oom.victim_pid)
+),
+
+reported AS (
     SELECT
-        stream, seq, line, ts, ts_quality, node, worker, incarnation, rank, rank_name, device_id,
-        'oom' AS what, resource, api, coalesce(error_type, api) AS name, message, fatal, stack_id,
+        oom.stream, oom.seq, line, ts, ts_quality, node, worker, incarnation, rank, rank_name, device_id,
+        CASE WHEN stranger.seq IS NULL THEN 'oom' ELSE 'fault' END AS what, resource, api,
+        CASE WHEN stranger.seq IS NULL THEN coalesce(error_type, api) ELSE 'other_process_killed' END AS name,
+        message, CASE WHEN stranger.seq IS NULL THEN fatal ELSE FALSE END AS fatal, stack_id, victim, victim_pid,
         coalesce(NOT fatal, FALSE) AS soft
     FROM oom
+    LEFT JOIN stranger ON stranger.stream = oom.stream AND stranger.seq = oom.seq
     UNION ALL
     SELECT
         stream, seq, line, ts, ts_quality, node, worker, incarnation, rank, rank_name, device_id,
-        'refusal', resource, 'engine', gate, message, NULL, stack_id, FALSE
+        'refusal', resource, 'engine', gate, message, NULL, stack_id, NULL, NULL, FALSE
     FROM refusal
     UNION ALL
     SELECT
         stream, seq, line, ts, ts_quality, node, worker, incarnation, rank, rank_name, device_id,
-        'killed', 'host', 'system', CASE WHEN signal = 9 THEN 'sigkill' ELSE 'vanished' END, detail, TRUE, NULL, FALSE
+        'killed', 'host', 'system', CASE WHEN signal = 9 THEN 'sigkill' ELSE 'vanished' END, detail, TRUE, NULL,
+        NULL, NULL, FALSE
     FROM lifecycle
     -- A process that had failed before, or whose engine had given up, was not killed out of the blue: that is its shutdown.
     WHERE phase = 'killed' AND NOT EXISTS (
@@ -42,13 +66,21 @@ WITH reported AS (
         WHERE fault.stream = lifecycle.stream AND fault.worker = lifecycle.worker
             AND fault.incarnation = lifecycle.incarnation AND fault.seq < lifecycle.seq
             AND (fault.code = 'engine_dead' OR (fault.code = 'exception' AND fault.rank_name <> 'APIServer'))
+    ) AND NOT EXISTS (
+        SELECT 1 FROM drained
+        WHERE drained.stream = lifecycle.stream AND drained.worker = lifecycle.worker
+            AND drained.incarnation = lifecycle.incarnation AND drained.seq < lifecycle.seq
     )
     UNION ALL
     SELECT
         stream, seq, line, ts, ts_quality, node, worker, incarnation, rank, rank_name, device_id,
-        'fault', NULL, 'engine', code, detail, fatal, stack_id, FALSE
+        'fault', NULL, 'engine', code, detail, fatal, stack_id, NULL, NULL, FALSE
     FROM fault
-    WHERE code NOT IN ('exception', 'engine_dead')
+    WHERE code NOT IN ('exception', 'engine_dead', 'xid_cleanup') AND NOT EXISTS (
+        SELECT 1 FROM drained
+        WHERE drained.stream = fault.stream AND drained.worker = fault.worker
+            AND drained.incarnation = fault.incarnation AND drained.seq < fault.seq
+    )
 ),
 
 progress AS (

@@ -41,11 +41,14 @@ EVIDENCE = {
     "batch": Fixture("prefill_long_prompt"),
     "components": Fixture("warm_up_capture", ranks=2),
     "deaths": Fixture("warm_up_capture"),
+    "ended_by": Fixture("hand"),
     "device": Fixture("load_staging_copy", "sglang", ranks=2),
     "failures": Fixture("decode_exhausted", "sglang", ranks=2),
     "figures": Fixture("warm_up_capture"),
     "frames": Fixture("warm_up_capture"),
     "gate": Fixture("gate_start_memory"),
+    "host_memory": Fixture("hand"),
+    "host_processes": Fixture("hand"),
     "innermost": Fixture("warm_up_capture"),
     "kv_pressure": Fixture("decode_silent_stall"),
     "kv_size": Fixture("warm_up_capture", ranks=2),
@@ -67,6 +70,8 @@ POSTMORTEM = {
     "phases": Fixture("recovery_wake_up", ranks=2),
 }
 VIEWS = {
+    "drained": Fixture("hand"),
+    "executable": Fixture("healthy"),
     "failure": Fixture("host_kill_kernel", "sglang"),
     "kv_pressure": Fixture("decode_preemption_storm"),
     "oom_figures": Fixture("load_foreign_process"),
@@ -90,6 +95,17 @@ HAND: Sequence[Row] = [
             [(8, "scheduler_dump"), (2048, "scheduler_dump"), (None, "scheduler_dump"), (4096, "random")]
         )
     ),
+    *(
+        make_row("process", {"pid": pid, "name": name, "rss_bytes": held}, COMMON | {"seq": seq, "line": seq})
+        for seq, pid, name, held in [(20, 41, "python3", 9 << 30), (21, 7, "java", 40 << 30), (22, 41, "python3", 8 << 30)]
+    ),
+    *(
+        make_row("host", {"total_bytes": 64 << 30, "free_bytes": free}, COMMON | {"seq": seq, "line": seq})
+        for seq, free in [(30, 2 << 30), (31, 1 << 30), (32, 30 << 30)]
+    ),
+    make_row("host", {"cgroup_limit_bytes": 48 << 30, "cgroup_current_bytes": 48 << 30}, COMMON | {"seq": 33, "line": 33}),
+    make_row("lifecycle", {"phase": "draining"}, COMMON | {"seq": 1, "line": 1}),
+    make_row("fault", {"code": "probe_kill", "detail": "probe failed"}, COMMON | {"seq": 40, "line": 40}),
     make_row("request", {"request_id": "early", "sampled_by": "scheduler_dump"}, COMMON | {"seq": 2, "line": 2}),
     *(
         make_row(kind, {}, {"stream": stream, "seq": seq, "ts": ts, "worker": "w1", "incarnation": "1", "source": "agent"})
@@ -99,8 +115,11 @@ HAND: Sequence[Row] = [
         ]
     ),
 ]  # fmt: skip
-"""A dump of three requests after a failure; another after it that is no part of it, and one before it. Three streams of
-another worker, one of whose clocks jumps back."""
+"""A dump of three requests after a failure; another after it that is no part of it, and one before it.
+
+Then the host's side: who held its memory, how full it was, and a probe that failed. Then three streams of another worker,
+one of whose clocks jumps back.
+"""
 
 
 def database(fixture: Fixture, backwards: bool = False) -> "DuckDBPyConnection":

@@ -82,13 +82,16 @@ class Writer(ABC):
     def kernel_kills(self, victim: str, pid: int, rss_kib: int) -> None:
         """The kernel's own words on a kill for lack of host memory."""
         text = f"{victim} invoked oom-killer: gfp_mask=0x140cca(GFP_HIGHUSER_MOVABLE|__GFP_COMP), order=0, oom_score_adj=0"
-        self.say(text, process="system", level="KERNEL", exception=True)
+        invoked = Fact("fault", {"code": "oom_killer", "detail": text})
+        self.say(text, invoked, process="system", level="KERNEL", exception=True)
         text = f"Out of memory: Killed process {pid} ({victim}) total-vm:{rss_kib * 3}kB, anon-rss:{rss_kib}kB, "
         text += "file-rss:1180kB, shmem-rss:0kB, UID:0 pgtables:130560kB oom_score_adj:0"
         fields: dict[str, Value] = {"resource": "host", "api": "kernel", "error_type": "oom_kill", "message": text}
+        fields |= {"victim": victim, "victim_pid": pid}
         rss = (rss_kib + 1180) * 1024
         oom = Fact("oom", fields | {"own_process_bytes": rss, "fatal": True})
-        self.say(text, oom, Fact("host", {"rss_bytes": rss}), process="system", level="KERNEL", exception=True)
+        held = Fact("process", {"pid": pid, "name": victim, "rss_bytes": rss})
+        self.say(text, oom, Fact("host", {"rss_bytes": rss}), held, process="system", level="KERNEL", exception=True)
 
     def killed(self, text: str) -> None:
         """A bare word of the shell or the supervisor on a SIGKILL."""

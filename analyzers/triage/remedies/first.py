@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from oomctl.analyzers.triage.assess import MULTIMODAL, PROMPT_LOGPROBS
 from oomctl.analyzers.triage.case import Case
-from oomctl.analyzers.triage.missing import GPU_PROCESSES, KERNEL_LOG
+from oomctl.analyzers.triage.commands import GPU_PROCESSES, XID_LOG
 from oomctl.analyzers.triage.words import size
 from oomctl.schemas.verdict import Incident, Remedy
 
@@ -26,8 +26,18 @@ def now(case: Case, incident: Incident, changes: list[Remedy]) -> Iterator[Remed
     first = incident.causes[0].cause if incident.causes else None
     if first in ("earlier_incarnation", "foreign_process"):
         yield _others(incident, first)
-    elif incident.resource == "host" and incident.verdict is None:
-        yield Remedy(when="now", action="Ask the kernel whether it was the OOM killer.", setting=KERNEL_LOG)
+    elif first == "ranks_on_one_device":
+        yield Remedy(
+            when="now",
+            action="Give each rank a device of its own: look which devices the worker sees, and which rank took which.",
+            setting="CUDA_VISIBLE_DEVICES; nvidia-smi -L",
+            frees_bytes=incident.causes[0].bytes,
+            short_bytes=incident.short_bytes,
+            arithmetic=f"its mates hold {size(incident.causes[0].bytes)}",
+        )
+    elif incident.verdict is None and any(item.command for item in incident.missing):
+        asked = next(item for item in incident.missing if item.command)
+        yield Remedy(when="now", action=f"Find out {asked.what}.", setting=asked.command)
     elif incident.resource == "kv_blocks" and incident.verdict == "oom":
         action = "Send less load to this worker until its KV use falls; running requests are computed again meanwhile."
         if incident.survived is False:
@@ -53,6 +63,12 @@ def now(case: Case, incident: Incident, changes: list[Remedy]) -> Iterator[Remed
             action="The log does not decide the class: restart with allocator history on, and keep the snapshot.",
             setting="torch.cuda.memory._record_memory_history(max_entries=100000)",
         )
+    elif case.root["name"] == "other_process_killed":
+        yield Remedy(
+            when="now", action="Nothing for this worker; the host was short of memory, so look who else runs there."
+        )
+    elif case.root["name"] == "xid":
+        yield Remedy(when="now", action="Look the Xid up, and drain the device if it comes again.", setting=XID_LOG)
     elif incident.verdict == "not_oom":
         yield Remedy(
             when="now",

@@ -148,6 +148,7 @@ class Emitter:
                     life.begun = life.ended = life.loaded = life.served = False
                     life.spawned.clear()
                     life.ranks.clear()
+                    life.phases.clear()
                     life.engine = None
                 life.spawned[record.process] = record.pid
             elif phase in _ENDINGS:

@@ -17,7 +17,7 @@ LITERALS = (
     "signal", "Signal", "SIG", "egfault", "egmentation", "us error", "bort", "eset by peer", "losed by", "emote",
     "socket closed", "got 0 bytes", "terminated", "total_vm", "NVIDIA-SMI", "nvidia-smi", "imits", "CrashLoop",
     "low on resource", "Stopping", " probe", "Xid", "DCGM_", "node_mem", "container_", "nvidia_gpu_", "mem_", "_mem",
-    "memory", "fb_used", "fb_free", "FBUSD", "FBFRE", "# gpu", "VRAM", "eft-over", "Evict",
+    "memory", "fb_used", "fb_free", "FBUSD", "FBFRE", "# gpu", "VRAM", "Watchdog", "eft-over", "Evict",
 )  # fmt: skip
 """A line that tells one of these facts holds one of these texts, or stands below a heading that does."""
 

@@ -13,6 +13,7 @@ _CRASHES: tuple[tuple[str, Pattern], ...] = (
         ),
     ),
     ("bus_error", Pattern(r"\bBus error\b(?! or)|\bSIGBUS\b|Caught signal 7\b")),
+    ("nccl_timeout", Pattern(r"Watchdog caught collective operation timeout")),
     ("abort", Pattern(r"^Aborted(?: \(core dumped\)|\s{2,}\(core dumped\).*)?$|Fatal Python error: Aborted")),
 )
 _PEER_CONTEXT = Pattern(r"(?i)nccl|gloo|c10d|tcpstore|processgroup|rccl|hccl|distbackend|distnetwork")

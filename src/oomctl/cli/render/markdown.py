@@ -5,7 +5,7 @@ from oomctl.cli.render.page import read_line
 from oomctl.cli.render.sections import cascade_line, gain_line
 from oomctl.cli.render.text import code_md, escape_md, fence_md
 from oomctl.cli.render.words import circumstances, headline, human, place, plural
-from oomctl.schemas.verdict import Evidence, Incident, Remedy, Triage
+from oomctl.schemas.verdict import Alternative, Evidence, Incident, Remedy, Triage
 
 WIDTH = 120
 """Of the memory tree's lines."""
@@ -89,10 +89,14 @@ def _bytes(incident: Incident) -> list[str]:
     return _section("Where the bytes were", items)
 
 
+def _alternative(other: Alternative) -> str:
+    return f"{code_md(other.oom_class)} ({other.code})" if other.oom_class is not None else escape_md(other.what)
+
+
 def _against(incident: Incident) -> list[str]:
     items = [line for evidence in incident.against for line in _statement(evidence)]
     items += [
-        f"- {code_md(other.oom_class)} ({other.code}), confidence {other.confidence:.2f}: {escape_md(other.why)}"
+        f"- {_alternative(other)}, confidence {other.confidence:.2f}: {escape_md(other.why)}"
         for other in incident.alternatives
     ]
     return _section("Against, and alternatives", items)

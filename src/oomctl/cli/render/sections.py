@@ -2,7 +2,7 @@
 
 from oomctl.cli.render.memory import allocator_line, cohort_line, memory_lines
 from oomctl.cli.render.sheet import Sheet
-from oomctl.cli.render.words import circumstances, headline, human, place, plural
+from oomctl.cli.render.words import alternative_name, circumstances, headline, human, place, plural
 from oomctl.schemas.verdict import Cascade, Citation, Evidence, Incident, Remedy
 
 CITES = 3
@@ -121,9 +121,7 @@ def _against(sheet: Sheet, incident: Incident) -> None:
     for evidence in incident.against:
         _statement(sheet, evidence)
     for other in incident.alternatives:
-        sheet.wrapped(
-            f"- {other.oom_class} ({other.code}), confidence {other.confidence:.2f}: {other.why}", indent=2, hang=2
-        )
+        sheet.wrapped(f"- {alternative_name(other)}, confidence {other.confidence:.2f}: {other.why}", indent=2, hang=2)
 
 
 def _not_known(sheet: Sheet, incident: Incident) -> None:

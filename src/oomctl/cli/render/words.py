@@ -1,6 +1,6 @@
 """Figures and labels as a reader says them."""
 
-from oomctl.schemas.verdict import Citation, Incident
+from oomctl.schemas.verdict import Alternative, Citation, Incident
 
 VERDICTS = {
     "oom": "OUT OF MEMORY",
@@ -45,6 +45,11 @@ def label(incident: Incident) -> str:
     if incident.oom_class is not None:
         return f"{incident.oom_class} ({incident.code})" if incident.code else incident.oom_class
     return "class not decided" if incident.verdict in ("oom", None) else ""
+
+
+def alternative_name(other: Alternative) -> str:
+    """`load_time (OOM001)`, or what it would be in words."""
+    return f"{other.oom_class} ({other.code})" if other.oom_class is not None else other.what
 
 
 def headline(incident: Incident) -> str:

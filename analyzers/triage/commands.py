@@ -1,0 +1,11 @@
+"""Commands that tell now what no log told: the same wherever a verdict names one."""
+
+KERNEL_LOG = "dmesg -T | grep -iE 'oom-kill|out of memory|killed process'"
+XID_LOG = "dmesg -T | grep -i xid"
+POD = "kubectl describe pod POD"
+CGROUP = "cat /sys/fs/cgroup/memory.events"
+SHARED_MEMORY = "df -h /dev/shm"
+CORE = "coredumpctl debug"
+TRUE_STACK = "CUDA_LAUNCH_BLOCKING=1"
+GPU_PROCESSES = "nvidia-smi --query-compute-apps=pid,used_memory,name --format=csv"
+SNAPSHOT = "torch.cuda.memory._record_memory_history(); ...; torch.cuda.memory._dump_snapshot('snapshot.pickle')"

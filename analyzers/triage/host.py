@@ -1,0 +1,105 @@
+"""The host's memory: who was killed, who held most, what the limit was, and how full it was before a silent end."""
+
+from oomctl.analyzers.triage.case import Case
+from oomctl.analyzers.triage.evidence import EvidenceRow, cite, statement
+from oomctl.analyzers.triage.words import size
+from oomctl.schemas.verdict import Cause, Evidence
+
+FULL_SHARE = 0.97
+"""Of the host's memory in use: from there on the kernel has nothing to give."""
+
+
+def causes(case: Case) -> list[Cause]:
+    """Who ended it, or what failed, in the host's memory; the largest holder first where that was somebody else."""
+    root = case.root
+    if root["name"] != "oom_kill":
+        asked = case.figures["requested_bytes"]
+        detail = "an allocation in host memory failed"
+        return [Cause(cause="host_allocation", bytes=asked, detail=detail, cites=cite([root]))]
+    limit = _limit(case)
+    held = case.figures["own_process_bytes"]
+    victim = next((row["victim"] for row in case.members if row.get("victim")), None)
+    detail = f"the process {victim}" if victim else "the process"
+    detail = f"{detail} held {size(held)} of host memory" if held else "the kernel or the container's limit ended it"
+    if limit is not None:
+        detail += f"; {_limit_words(limit)}"
+    cited = [root] if limit is None else [root, limit]
+    found = [Cause(cause="host_limit", bytes=held, detail=detail, cites=cite(cited))]
+    largest = _largest(case)
+    if largest is not None:
+        detail = f"{largest['name']} (pid {largest['pid']}) held {size(largest['rss_bytes'])}, more than the process killed"
+        found.insert(0, Cause(cause="host_neighbour", bytes=largest["rss_bytes"], detail=detail, cites=cite([largest])))
+    return found
+
+
+def full(case: Case) -> list[EvidenceRow]:
+    """Reports that the host's memory was full before a silent end, the fullest first."""
+    rows = case.ask("host_memory")
+    totals = [row for row in rows if row["total_bytes"] and row["free_bytes"] is not None]
+    return sorted(
+        (row for row in totals if 1 - row["free_bytes"] / row["total_bytes"] >= FULL_SHARE),
+        key=lambda row: (row["free_bytes"] / row["total_bytes"], row["seq"]),
+    )
+
+
+def pressure(case: Case) -> tuple[list[Cause], list[Evidence]]:
+    """That the host's memory was full, as cause and evidence of an end that nothing else explains."""
+    rows = full(case)
+    if not rows:
+        return [], []
+    row = rows[0]
+    used = row["total_bytes"] - row["free_bytes"]
+    detail = f"{size(used)} of {size(row['total_bytes'])} of the host's memory were in use"
+    fell = next((later["fell_bytes"] for later in rows if (later["fell_bytes"] or 0) > used // 10), None)
+    if fell:
+        detail += f"; then {size(fell)} came free at once, as when a process ends"
+    return (
+        [Cause(cause="host_pressure", bytes=used, detail=detail, cites=cite([row]))],
+        [statement(detail, "host", 0.5, [row])],
+    )
+
+
+def went_on(case: Case) -> bool:
+    """Whether the worker worked after a kill that may have been another's: the kernel's short name does not decide it."""
+    if case.root["name"] != "oom_kill" or case.root.get("home") is not None or case.root["victim_pid"] in _pids(case):
+        return False
+    after = case.ask("outcome")
+    worked = [row for row in after if row["went_on"] and row["what"] in ("throughput", "batch")]
+    return bool(worked) and all(row["went_on"] for row in after)
+
+
+def not_sure(case: Case) -> list[Evidence]:
+    """That the worker worked on after the kill."""
+    if not went_on(case):
+        return []
+    row = next(row for row in case.ask("outcome") if row["went_on"] and row["what"] in ("throughput", "batch"))
+    return [statement("yet the worker went on below that line: the victim may have been another", "not_oom", 0.4, [row])]
+
+
+def _pids(case: Case) -> set[int]:
+    return {row["pid"] for row in case.ask("siblings")}
+
+
+def _limit(case: Case) -> EvidenceRow | None:
+    """The limit of the cgroup, or else the host's memory, as last told."""
+    rows = case.ask("host_memory")
+    limits = [row for row in rows if row["cgroup_limit_bytes"] is not None]
+    totals = [row for row in rows if row["total_bytes"] is not None]
+    whole_host = any(row.get("api") == "kernel" for row in case.members if row["name"] == "oom_kill")
+    return next(iter(reversed(totals if whole_host and totals else limits)), None)
+
+
+def _limit_words(row: EvidenceRow) -> str:
+    if row["cgroup_limit_bytes"] is not None:
+        return f"its container may use {size(row['cgroup_limit_bytes'])}"
+    return f"the host has {size(row['total_bytes'])}"
+
+
+def _largest(case: Case) -> EvidenceRow | None:
+    """Who held more than all that was killed, if anybody did."""
+    victims = {row["victim_pid"] for row in case.members if row.get("victim_pid") is not None}
+    rows = case.ask("host_processes")
+    if not victims or not rows or rows[0]["pid"] in victims:
+        return None
+    killed = max((row["rss_bytes"] for row in rows if row["pid"] in victims), default=None)
+    return rows[0] if killed is not None and rows[0]["rss_bytes"] > killed else None
