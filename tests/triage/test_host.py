@@ -36,7 +36,9 @@ def test_detects_the_kernels_word_after_the_supervisors() -> None:
 
 def test_ignores_the_kill_of_a_shutdown() -> None:
     table = Table(*SERVING).add("fault", code="engine_dead", fatal=True).add("lifecycle", phase="killed", signal=9)
-    assert table.triage() == []
+    assert [(item.verdict, item.resource) for item in table.triage()] == [(None, None)], (
+        "a death, and none of the host's memory"
+    )
 
 
 def test_ignores_a_kill_after_a_failed_allocation() -> None:

@@ -39,9 +39,6 @@ def _host(case: Case, incident: Incident) -> Remedy:
         amount = incident.causes[0].bytes
         action = "Move the process that held most of the host's memory away from the worker, or limit it."
         return Remedy(when="change", action=action, frees_bytes=amount, arithmetic=f"it held {size(amount)}")
-    if case.root["api"] == "kernel":
-        action = "The host itself was short: leave it more memory for the worker, or run less beside it."
-        return Remedy(when="change", action=action, arithmetic=f"it held {size(held)} when it was killed" if held else "")
     if incident.oom_class == "load_time" or incident.phase in ("loading", "load_time", "spawned"):
         action = "Raise the container's memory limit above what the process needs to load, or load with fewer copies."
     elif incident.phase in ("serving", "ready"):
