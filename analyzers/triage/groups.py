@@ -39,7 +39,7 @@ def incidents(connection: "duckdb.DuckDBPyConnection") -> list[list[EvidenceRow]
         _join_soft(groups, row)
     for row in ask(connection, "kv_pressure"):
         _join_pressure(groups, row)
-    failed = {(row["stream"], row["worker"], row["incarnation"]) for row in hard}
+    failed = {(row["stream"], row["worker"], row["incarnation"]) for row in hard if row["name"] != STRANGER}
     for row in ask(connection, "other_deaths"):
         life = (row["stream"], row["worker"], row["incarnation"])
         if life not in failed and not death.stopped(row):

@@ -107,6 +107,11 @@ def test_the_kill_of_a_browser_does_not_explain_the_engines_end() -> None:
     assert any("chrome" in item.says for item in found.evidence)
 
 
+def test_the_kill_of_a_browser_does_not_hide_the_engines_death() -> None:
+    found = triaged(RUNNING + REPORT + CHROME + DEAD)
+    assert [(item.verdict, item.survived) for item in found] == [(None, False)]
+
+
 def test_the_kill_of_a_browser_is_not_the_root_of_a_device_oom() -> None:
     oom = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 44.39 GiB of which 211.31 MiB is free.\n"
     found = triaged(RUNNING + REPORT + CHROME + oom)
