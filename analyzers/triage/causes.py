@@ -35,7 +35,7 @@ def chain(case: Case, chosen: Assessment | None, others: Foreign) -> list[Cause]
             causes.append(foreign)
     mates = others_held.misplaced(case, others)
     if mates is not None:
-        causes.insert(0, mates)
+        causes.insert(0 if mates.cause == "ranks_on_one_device" else len(causes), mates)
     if case.of_library:
         causes.insert(0, _library(case))
     if case.capped:

@@ -142,10 +142,14 @@ def _alike(one: int | None, other: int) -> bool:
 
 
 def misplaced(case: Case, others: Foreign) -> Cause | None:
-    """The link for ranks that share a device which each took for its own."""
+    """The link for ranks that share a device which each took for its own, or for stages that share one on purpose."""
     amount = sum(row["used_bytes"] or 0 for row in others.mates)
     if (case.share(amount) or 0) < NOTEWORTHY_SHARE:
         return None
+    stages = {row["stage"] for row in case.ask("siblings") if row["stage"] is not None}
+    if len(stages) > 1:
+        detail = f"other stages of this worker hold {size(amount)} of the same device: their shares must add up"
+        return Cause(cause="stages_on_one_device", bytes=amount, detail=detail, cites=cite([case.root, *others.mates[:2]]))
     return Cause(
         cause="ranks_on_one_device",
         bytes=amount,

@@ -102,3 +102,12 @@ def test_ranks_on_one_device(pids: tuple[int, int], devices: tuple[int, int], mi
     found = first(log)
     assert (found.causes[0].cause == "ranks_on_one_device") == misplaced
     assert ("foreign_process" in tables.causes(found)) != misplaced
+
+
+def test_stages_share_a_device_on_purpose() -> None:
+    log = LOADING + rank(0, 20.5, 201, 24.2, 0) + rank(1, 24.2, 200, 20.5, 0)
+    log = log.replace("Worker_TP0", "StageEngineCoreProc_stage0_replica0").replace(
+        "Worker_TP1", "StageEngineCoreProc_stage1_replica0"
+    )
+    found = tables.causes(first(log))
+    assert "stages_on_one_device" in found and "ranks_on_one_device" not in found and "foreign_process" not in found
