@@ -116,4 +116,4 @@ def test_make_help_lists_what_the_readme_names() -> None:
 
 
 def test_readme_is_one_screen_or_two() -> None:
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 120
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 135

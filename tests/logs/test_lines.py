@@ -80,7 +80,9 @@ def test_ranks_that_print_bare_continuation_lines_through_torchrun() -> None:
     ]
     log = "\n".join(f"[rank{rank}]: {line}" for line in block for rank in range(3)) + "\n"
     rows = [row for row in read(log) if row["kind"] in ("oom", "stack")]
-    assert [(row["kind"], row["rank"]) for row in rows] == [(kind, rank) for rank in range(3) for kind in ("stack", "oom")]
+    assert [(row["kind"], row["rank"]) for row in rows] == [(kind, rank) for kind in ("stack", "oom") for rank in range(3)]
+    stacks, failures = of_kind(rows, "stack"), of_kind(rows, "oom")
+    assert [stack["stack_id"] for stack in stacks] == [failure["stack_id"] for failure in failures]
 
 
 PROGRESS = "Loading safetensors checkpoint shards: 100% Completed | 4/4 [00:03<00:00,  1.24it/s]"
