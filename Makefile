@@ -16,7 +16,7 @@ PARALLEL := -n auto --dist loadfile
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo test test-fast test-engine engine check format format-check lint types imports sql bench accuracy clean
+.PHONY: help venv demo test test-fast test-engine engine check format format-check lint types imports sql bench accuracy accuracy-ledger clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ bench: $(STAMP) ## CPU costs as ratios, against their limits
 
 accuracy: $(STAMP) ## how often a stated confidence is right
 	@$(PYTHON) -m benchmarks.accuracy
+
+accuracy-ledger: $(STAMP) ## how near the ledger comes to what engines printed (needs the shared data)
+	@$(PYTHON) -m benchmarks.ledger
 
 venv: $(STAMP) ## make .venv and install into it; every other target does so by itself
 

@@ -10,6 +10,7 @@ import typer
 
 from oomctl.cli import attach, explain, export, freeze, import_, query, schema, triage
 from oomctl.cli.boundary import guard
+from oomctl.cli.ledger import ledger
 
 EPILOG = (
     "Exit status: 0 ran; 1 only under --fail-on; 2 usage; 3 unreadable input; 4 environment; 70 internal; "
@@ -30,6 +31,7 @@ app.command("import")(import_.import_)
 app.command("export")(export.export)
 app.command("query")(query.query)
 app.command("explain")(explain.explain)
+app.add_typer(ledger)
 app.command("schema")(schema.schema)
 
 

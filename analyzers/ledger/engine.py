@@ -1,0 +1,84 @@
+"""An engine's version and the arguments that move memory."""
+
+import re
+
+import msgspec
+
+from oomctl.schemas.errors import ExitCode, OomctlError
+
+KV_FP8 = ("fp8", "fp8_e4m3", "fp8_e5m2", "fp8_ds_mla", "fp8_inc")
+
+
+class Engine(msgspec.Struct, frozen=True, kw_only=True):
+    """What `predict` needs to know of the engine.
+
+    Args:
+        version: As (major, minor).
+        v0: vLLM's first engine, which counts blocks and budget in another way; None: by the version.
+        draft_tokens: Of speculative decoding with the model's own draft layers; 0 without.
+        prefix_caching: None: the version's default.
+        gpu_blocks: `--num-gpu-blocks-override`.
+        kv_bytes: `--kv-cache-memory-bytes`, which bypasses the budget.
+    """
+
+    name: str = "vllm"
+    version: tuple[int, int] = (0, 19)
+    v0: bool | None = None
+    tensor_parallel: int = 1
+    pipeline_parallel: int = 1
+    expert_parallel: bool = False
+    utilization: float = 0.9
+    block_size: int = 16
+    max_model_len: int | None = None
+    batched_tokens: int = 8192
+    max_requests: int = 1024
+    dtype_bytes: int | None = None
+    kv_dtype: str = "auto"
+    quantization: str | None = None
+    draft_tokens: int = 0
+    prefix_caching: bool | None = None
+    gpu_blocks: int | None = None
+    kv_bytes: int | None = None
+    hybrid_groups: bool = True
+
+    @property
+    def is_v0(self) -> bool:
+        """Whether this is vLLM's first engine: the default before 0.8."""
+        return self.name == "vllm" and (self.version < (0, 8) if self.v0 is None else self.v0)
+
+    @property
+    def caches_prefixes(self) -> bool:
+        """Prefix caching, on by default in V1."""
+        return not self.is_v0 if self.prefix_caching is None else self.prefix_caching
+
+    @property
+    def kv_is_fp8(self) -> bool:
+        """Whether keys and values are kept in one byte."""
+        return self.kv_dtype in KV_FP8
+
+    def kv_element_bytes(self, model_bytes: int) -> int:
+        """Bytes of one element of a key or value.
+
+        Raises:
+            OomctlError: The type is not known.
+        """
+        if self.kv_is_fp8:
+            return 1
+        known = {"auto": model_bytes, "bfloat16": 2, "float16": 2, "float32": 4}
+        if self.kv_dtype not in known:
+            raise OomctlError(
+                f'KV cache type "{self.kv_dtype}" is not known', f"known: {', '.join([*known, *KV_FP8])}", ExitCode.USAGE
+            )
+        return known[self.kv_dtype]
+
+
+def parse_version(text: str) -> tuple[int, int]:
+    """(major, minor) of a version.
+
+    >>> parse_version("0.19.0")
+    (0, 19)
+    """
+    match = re.match(r"v?(\d{1,4})\.(\d{1,4})", text.strip())
+    if match is None:
+        raise OomctlError(f'"{text[:40]}" is no version', "such as 0.19.0", ExitCode.USAGE)
+    return int(match[1]), int(match[2])

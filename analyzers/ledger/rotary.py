@@ -1,0 +1,40 @@
+"""The rotary tables that an engine keeps: one per distinct kind, whole on every rank."""
+
+from collections.abc import Iterable
+
+from oomctl.analyzers.ledger.fields import Fields
+from oomctl.analyzers.ledger.shape import Rope
+
+
+def ropes(fields: Fields, rotary_dim: int, layer_kinds: Iterable[str], float32: bool) -> tuple[Rope, ...]:
+    """The distinct tables of a model: `positions x rotary_dim` elements each.
+
+    A linear, dynamic or yarn scaling multiplies the positions it starts from; llama3's leaves them. Source: vLLM
+    model_executor/layers/rotary_embedding (each class's `_compute_cos_sin_cache`).
+    """
+    kinds = set(layer_kinds)
+    element = 4 if float32 else None
+    parameters = fields.object("rope_parameters")
+    found = []
+    if any(parameters.object(kind) for kind in ("full_attention", "sliding_attention")):
+        for kind in ("full_attention", "sliding_attention"):
+            if kind in kinds:
+                found.append(_table(fields, parameters.object(kind), rotary_dim, element))
+    else:
+        scaling = parameters if parameters.get("factor") else fields.object("rope_scaling")
+        found.append(_table(fields, scaling, rotary_dim, element))
+        if fields.get("rope_local_base_freq", "swa_rope_theta") is not None:
+            found.append(_table(fields, Fields({}, fields.where), rotary_dim, element))
+    # Two of one size still are two tables: they differ in their base.
+    return tuple(found)
+
+
+def _table(fields: Fields, scaling: Fields, dim: int, element: int | None) -> Rope:
+    positions = fields.need("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
+    kind = scaling.get("rope_type", "type") or "default"
+    factor = scaling.get("factor")
+    if kind == "yarn" or kind == "deepseek_yarn":
+        positions = scaling.maybe("original_max_position_embeddings") or positions
+    if isinstance(factor, int | float) and kind in ("linear", "dynamic", "yarn", "deepseek_yarn"):
+        positions = int(positions * factor)
+    return Rope(positions=positions, dim=dim, element_bytes=element)

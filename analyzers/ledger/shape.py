@@ -1,0 +1,134 @@
+"""The shape of a model: all that its memory depends on, free of the spelling of its config."""
+
+from pathlib import Path
+
+import msgspec
+
+from oomctl.analyzers.ledger.quantization import Quantization
+
+
+class Attention(msgspec.Struct, frozen=True, kw_only=True):
+    """Multi-head attention with grouped KV heads; `window` or `chunk` in tokens where it does not see everything."""
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    value_dim: int
+    qkv_bias: bool = False
+    output_bias: bool = False
+    qk_norm: bool = False
+    gated: bool = False
+    """A query projection twice as wide, whose second half gates the output."""
+    window: int | None = None
+    chunk: int | None = None
+
+
+class Mla(msgspec.Struct, frozen=True, kw_only=True):
+    """Multi-head latent attention: one compressed row of `kv_rank + rope_dim` per token, whatever the heads."""
+
+    heads: int
+    query_rank: int | None
+    kv_rank: int
+    nope_dim: int
+    rope_dim: int
+    value_dim: int
+    index_heads: int = 0
+    index_dim: int = 0
+    """Of a sparse indexer, which keeps a key of its own per token; 0 where there is none."""
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True):
+    """A recurrent layer: a state of fixed size per request.
+
+    Args:
+        conv_channels: Inputs of the short convolution, before tensor parallelism.
+        conv_kernel: Its taps; `conv_kernel - 1` are kept.
+        state_elements: Of the recurrent state, before tensor parallelism; it is split like the channels.
+        state_bytes: Bytes of one element of the recurrent state; None: the model's type.
+        weights: Shapes of its projections as (name, in, out, split).
+    """
+
+    kind: str
+    conv_channels: int
+    conv_kernel: int
+    state_elements: int
+    state_bytes: int | None
+    weights: tuple[tuple[str, int, int, str], ...] = ()
+    small_elements: int = 0
+    """Of its vectors (biases, norms, decay), before tensor parallelism."""
+
+
+class Mlp(msgspec.Struct, frozen=True, kw_only=True):
+    """A dense feed-forward layer; `gated` ones have a third matrix."""
+
+    intermediate: int
+    gated: bool = True
+    bias: bool = False
+
+
+class Moe(msgspec.Struct, frozen=True, kw_only=True):
+    """Routed experts, all of them resident, and those that every token passes."""
+
+    experts: int
+    active: int
+    """Experts of one token."""
+    intermediate: int
+    shared_intermediate: int = 0
+    shared_gate: bool = False
+    gated: bool = True
+    bias: bool = False
+    router_bias: bool = False
+    latent: int | None = None
+    """Width of the experts' input where it is not the hidden size."""
+    dense: Mlp | None = None
+    """A dense layer beside the experts."""
+
+
+class Layer(msgspec.Struct, frozen=True, kw_only=True):
+    """One layer; NULL where it has no mixer or no feed-forward part."""
+
+    mixer: Attention | Mla | State | None
+    feed_forward: Mlp | Moe | None
+    norms: int = 2
+
+
+class Rope(msgspec.Struct, frozen=True, kw_only=True):
+    """A table of cosines and sines; one per distinct kind, whole on every rank."""
+
+    positions: int
+    dim: int
+    element_bytes: int | None = None
+    """None: the model's type."""
+
+
+class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
+    """What `predict` needs to know of a model."""
+
+    name: str
+    architecture: str
+    hidden: int
+    vocabulary: int
+    layers: tuple[Layer, ...]
+    draft_layers: tuple[Layer, ...] = ()
+    """Layers of a built-in draft model (MTP); loaded only for speculative decoding."""
+    tied_embeddings: bool
+    head_bias: bool = False
+    norm_bias: bool = False
+    element_bytes: int
+    ropes: tuple[Rope, ...]
+    max_positions: int
+    quantization: Quantization
+    lower_bounds: tuple[str, ...] = ()
+    """What the model has and this shape does not count."""
+    config_hash: str | None = None
+
+    @staticmethod
+    def from_config(path: str | Path) -> "ModelShape":
+        """The shape of a config.json (or of the folder that holds it).
+
+        Raises:
+            OomctlError: The file is unreadable, or lacks a field that memory depends on.
+        """
+        from oomctl.analyzers.ledger.config import load
+
+        return load(Path(path))

@@ -1,0 +1,219 @@
+"""The tensors that one rank holds: fused, padded, split, replicated and packed as the engine makes them."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from oomctl.analyzers.ledger.engine import Engine
+from oomctl.analyzers.ledger.quantization import Quantization
+from oomctl.analyzers.ledger.shape import Attention, Layer, Mla, Mlp, ModelShape, Moe, State
+from oomctl.schemas.errors import ExitCode, OomctlError
+
+VOCABULARY_PADDING = 64
+
+
+class Tensor(msgspec.Struct, frozen=True):
+    """A tensor of one rank, in the order in which it is made."""
+
+    owner: str
+    bytes: int
+
+
+def stages(layers: int, ranks: int) -> list[range]:
+    """The layers of each rank of a pipeline: the remainder goes to the ranks before the last, the latest first.
+
+    Source: vLLM distributed/utils.py, `get_pp_indices`.
+
+    >>> [len(stage) for stage in stages(30, 4)]
+    [7, 8, 8, 7]
+    """
+    if ranks > layers:
+        raise OomctlError(f"{ranks} pipeline ranks are more than {layers} layers", None, ExitCode.USAGE)
+    sizes = [layers // ranks] * ranks
+    for late in range(2, layers % ranks + 2):
+        sizes[-late] += 1
+    starts = [sum(sizes[:index]) for index in range(ranks)]
+    return [range(start, start + size) for start, size in zip(starts, sizes, strict=True)]
+
+
+def rank_tensors(shape: ModelShape, engine: Engine, stage: int = 0) -> list[Tensor]:
+    """Every tensor that a rank of this pipeline stage holds once loading is done.
+
+    Raises:
+        OomctlError: A dimension does not divide by the tensor-parallel size.
+    """
+    return list(_Rank(shape, engine).tensors(stage))
+
+
+def disk_bytes(shape: ModelShape) -> int:
+    """Bytes of the checkpoint's tensors: one rank of one, without what the engine adds, tied tensors once."""
+    alone = _Rank(msgspec.structs.replace(shape, ropes=()), Engine(), padded=False)
+    return sum(tensor.bytes for tensor in alone.tensors(0) if tensor.owner != "absorbed")
+
+
+class _Rank:
+    def __init__(self, shape: ModelShape, engine: Engine, padded: bool = True) -> None:
+        self.shape, self.engine, self.tp = shape, engine, engine.tensor_parallel
+        self.element = engine.dtype_bytes or shape.element_bytes
+        self.padding = VOCABULARY_PADDING if padded else 1
+        self.packed: Quantization = shape.quantization
+
+    def tensors(self, stage: int) -> Iterator[Tensor]:
+        shape, ranks = self.shape, self.engine.pipeline_parallel
+        own = stages(len(shape.layers), ranks)[stage]
+        first, last = stage == 0, stage == ranks - 1
+        vocabulary = -(-shape.vocabulary // self.padding) * self.padding
+        table = self.split(vocabulary, "vocabulary") * shape.hidden * self.element
+        if first or (last and shape.tied_embeddings):
+            yield Tensor("embedding", table)
+        rotary = [
+            Tensor("rotary", rope.positions * rope.dim * (rope.element_bytes or self.element)) for rope in shape.ropes
+        ]
+        for index in own:
+            yield from self.layer(shape.layers[index], index, rotary)
+            rotary = []
+        if last:
+            yield from self.norm(shape.hidden)
+            if not shape.tied_embeddings:
+                scheme = self.packed.of("lm_head") if self.packed.rules else None
+                # A head is packed only where the checkpoint's list leaves it so, and says so by name.
+                if scheme is not None and scheme.packing != "none" and self.names_head():
+                    yield from self.matrix("head", "lm_head", vocabulary // self.tp, shape.hidden)
+                else:
+                    yield Tensor("head", table)
+            if shape.head_bias:
+                yield Tensor("head", vocabulary // self.tp * self.element)
+            if self.engine.draft_tokens:
+                for index, layer in enumerate(shape.draft_layers[:1], len(shape.layers)):
+                    yield from self.layer(layer, index, [])
+
+    def names_head(self) -> bool:
+        return any("lm_head" in pattern for pattern, _ in self.packed.rules)
+
+    def layer(self, layer: Layer, index: int, rotary: list[Tensor]) -> Iterator[Tensor]:
+        name = f"layers.{index}"
+        mixer, feed = layer.mixer, layer.feed_forward
+        if isinstance(mixer, Attention):
+            yield from self.attention(mixer, name)
+        elif isinstance(mixer, Mla):
+            yield from self.latent(mixer, name)
+        elif isinstance(mixer, State):
+            yield from self.state(mixer, name)
+        yield from rotary
+        if isinstance(feed, Mlp):
+            yield from self.mlp(feed, f"{name}.mlp", "mlp")
+        elif isinstance(feed, Moe):
+            yield from self.moe(feed, name)
+        for _ in range(layer.norms):
+            yield from self.norm(self.shape.hidden)
+
+    def attention(self, own: Attention, name: str) -> Iterator[Tensor]:
+        heads, kv_heads = self.split(own.heads, "attention heads"), self.kv_heads(own.kv_heads)
+        queries = heads * own.head_dim * (2 if own.gated else 1)
+        out = queries + kv_heads * (own.head_dim + own.value_dim)
+        yield from self.matrix("attention", f"{name}.self_attn.q_proj", out, self.shape.hidden)
+        if own.qkv_bias:
+            yield Tensor("attention", out * self.element)
+        yield from self.matrix("attention", f"{name}.self_attn.o_proj", self.shape.hidden, heads * own.value_dim)
+        if own.output_bias:
+            yield Tensor("attention", self.shape.hidden * self.element)
+        if own.qk_norm:
+            yield Tensor("norm", own.head_dim * self.element)
+            yield Tensor("norm", own.head_dim * self.element)
+
+    def latent(self, own: Mla, name: str) -> Iterator[Tensor]:
+        heads, hidden = self.split(own.heads, "attention heads"), self.shape.hidden
+        query = heads * (own.nope_dim + own.rope_dim)
+        prefix = f"{name}.self_attn"
+        compressed = own.kv_rank + own.rope_dim
+        if own.query_rank:
+            # Down-projections are whole on every rank; newer engines fuse the two.
+            yield from self.matrix("attention", f"{prefix}.q_a_proj", own.query_rank + compressed, hidden)
+            yield Tensor("norm", own.query_rank * self.element)
+            yield from self.matrix("attention", f"{prefix}.q_b_proj", query, own.query_rank)
+        else:
+            yield from self.matrix("attention", f"{prefix}.q_proj", query, hidden)
+            yield from self.matrix("attention", f"{prefix}.kv_a_proj_with_mqa", compressed, hidden)
+        yield Tensor("norm", own.kv_rank * self.element)
+        yield from self.matrix("attention", f"{prefix}.kv_b_proj", heads * (own.nope_dim + own.value_dim), own.kv_rank)
+        yield from self.matrix("attention", f"{prefix}.o_proj", hidden, heads * own.value_dim)
+        # The absorbed copies of kv_b_proj, in the model's type whatever the packing. Source: vLLM
+        # model_executor/layers/attention/mla_attention.py, process_weights_after_loading (W_UV, W_UK_T).
+        for width in (own.value_dim, own.nope_dim):
+            yield Tensor("absorbed", heads * width * own.kv_rank * self.element)
+        if own.index_dim:
+            index = own.index_heads * own.index_dim
+            into = own.query_rank or hidden
+            yield from self.matrix("attention", f"{prefix}.indexer.wq_b", index, into)
+            yield from self.matrix("attention", f"{prefix}.indexer.wk", own.index_dim, hidden)
+            yield Tensor("attention", own.index_heads * hidden * self.element)
+
+    def state(self, own: State, name: str) -> Iterator[Tensor]:
+        for module, into, out, how in own.weights:
+            rows = self.split(out, module) if how == "column" else out
+            columns = self.split(into, module) if how == "row" else into
+            yield from self.matrix("state", f"{name}.{module}", rows, columns)
+        yield Tensor("state", own.small_elements * self.element // self.tp)
+
+    def mlp(self, own: Mlp, name: str, owner: str) -> Iterator[Tensor]:
+        width, hidden = self.split(own.intermediate, "the intermediate size"), self.shape.hidden
+        first = "gate_proj" if own.gated else "up_proj"
+        yield from self.matrix(owner, f"{name}.{first}", width * (2 if own.gated else 1), hidden)
+        yield from self.matrix(owner, f"{name}.down_proj", hidden, width)
+        if own.bias:
+            yield Tensor(owner, (width * (2 if own.gated else 1) + hidden) * self.element)
+
+    def moe(self, own: Moe, name: str) -> Iterator[Tensor]:
+        hidden = own.latent or self.shape.hidden
+        if self.engine.expert_parallel:
+            experts, width = -(-own.experts // self.tp), own.intermediate
+        else:
+            experts, width = own.experts, self.split(own.intermediate, "the experts' intermediate size")
+        yield Tensor("router", own.experts * self.shape.hidden * self.element)
+        if own.router_bias:
+            yield Tensor("router", own.experts * 4)
+        fold = 2 if own.gated else 1
+        yield from self.matrix("experts", f"{name}.mlp.experts.0.gate_proj", fold * width, hidden, experts)
+        yield from self.matrix("experts", f"{name}.mlp.experts.0.down_proj", hidden, width, experts)
+        if own.bias:
+            yield Tensor("experts", experts * (fold * width + hidden) * self.element)
+        if own.latent:
+            yield from self.matrix("experts", f"{name}.mlp.fc1_latent_proj", hidden, self.shape.hidden)
+            yield from self.matrix("experts", f"{name}.mlp.fc2_latent_proj", self.shape.hidden, hidden)
+        if own.shared_intermediate:
+            shared = Mlp(intermediate=own.shared_intermediate, gated=own.gated)
+            yield from self.mlp(shared, f"{name}.mlp.shared_experts", "shared experts")
+        if own.shared_gate:
+            yield Tensor("shared experts", self.shape.hidden * self.element)
+        if own.dense is not None:
+            yield from self.mlp(own.dense, f"{name}.mlp", "mlp")
+
+    def norm(self, width: int) -> Iterator[Tensor]:
+        yield Tensor("norm", width * self.element)
+        if self.shape.norm_bias:
+            yield Tensor("norm", width * self.element)
+
+    def matrix(self, owner: str, module: str, out: int, into: int, copies: int = 1) -> Iterator[Tensor]:
+        """Tensors of a matrix, or of `copies` of it that lie in one tensor each."""
+        for size in self.packed.of(module).tensors(out, into, self.element):
+            yield Tensor(owner, size * copies)
+
+    def split(self, count: int, what: str) -> int:
+        if count % self.tp:
+            raise OomctlError(f"{what} ({count}) does not divide by {self.tp} tensor-parallel ranks", None, ExitCode.USAGE)
+        return count // self.tp
+
+    def kv_heads(self, count: int) -> int:
+        """KV heads of a rank; replicated where there are more ranks than heads."""
+        return kv_heads_per_rank(count, self.tp)
+
+
+def kv_heads_per_rank(heads: int, ranks: int) -> int:
+    """KV heads that one rank keeps, at least one. Source: vLLM linear.py, QKVParallelLinear.num_kv_head_replicas.
+
+    >>> kv_heads_per_rank(8, 4), kv_heads_per_rank(4, 8)
+    (2, 1)
+    """
+    if (heads % ranks if heads >= ranks else ranks % heads) != 0:
+        raise OomctlError(f"{heads} KV heads do not divide over {ranks} tensor-parallel ranks", None, ExitCode.USAGE)
+    return max(heads // ranks, 1)

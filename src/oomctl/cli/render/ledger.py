@@ -1,0 +1,62 @@
+"""A memory ledger as text: bytes are kept in the JSON, GiB are shown."""
+
+from collections.abc import Iterator
+
+from oomctl.cli.render.text import escape
+from oomctl.schemas.ledger import GIB, Entry, Ledger
+
+
+def ledger_text(ledger: Ledger) -> str:
+    """The whole page, newline at its end."""
+    return "\n".join(_lines(ledger)) + "\n"
+
+
+def _lines(ledger: Ledger) -> Iterator[str]:
+    yield (
+        f"{escape(ledger.model)} · {escape(ledger.architecture)} · {ledger.engine} {ledger.engine_version}"
+        f" · TP {ledger.tensor_parallel} · PP {ledger.pipeline_parallel}"
+        f" · weights {escape(ledger.weight_format)} · KV {escape(ledger.kv_format)}"
+    )
+    for rank in dict.fromkeys(entry.rank for entry in ledger.entries):
+        yield ""
+        alike = f" to {rank + ledger.tensor_parallel - 1}, each" if ledger.tensor_parallel > 1 else ""
+        yield f"RANK {rank}{alike}"
+        own = [entry for entry in ledger.entries if entry.rank == rank]
+        for entry in own:
+            yield _entry(entry)
+        weights = ledger.total("weights", rank)
+        if weights is not None:
+            yield f"  {'weights in all':<34}{weights / GIB:>12.3f} GiB"
+    yield ""
+    for own_kv in ledger.kv[:1]:
+        yield f"KV  {own_kv.bytes_per_token / 2**10:.2f} KiB per token and rank · {own_kv.bytes_per_block} B per block"
+        for group in own_kv.groups:
+            padding = f", {group.padding_layers} of padding" if group.padding_layers else ""
+            yield (
+                f"    {group.layers} layers {group.kind}{padding}: blocks of {group.block_tokens} tokens,"
+                f" {group.blocks_per_request} for a request of {ledger.max_model_len}"
+            )
+    pool = ledger.pool
+    if pool is not None:
+        yield (
+            f"POOL {pool.bytes / GIB:.2f} GiB · {pool.blocks} blocks · {pool.tokens} tokens"
+            f" · {pool.max_concurrency:.2f} requests of {ledger.max_model_len} tokens"
+        )
+        if pool.starts:
+            yield f"     starts, with {pool.spare_bytes / GIB:.2f} GiB beyond one request"
+        else:
+            yield f"     does NOT start: {-pool.spare_bytes / GIB:.2f} GiB short of one request"
+    if ledger.summary.headroom_gib_per_rank is not None:
+        yield f"HEADROOM {ledger.summary.headroom_gib_per_rank:.2f} GiB, before graphs"
+    for note in ledger.notes:
+        yield f"note: {escape(note)}"
+
+
+def _entry(entry: Entry) -> str:
+    name = f"{entry.component}: {entry.owner}"
+    if entry.bytes is None:
+        return f"  {name:<34}{'unknown':>12}      {escape(entry.reason)}"
+    text = f"  {name:<34}{entry.bytes / GIB:>12.3f} GiB  {entry.quality}"
+    if entry.low_bytes is not None and entry.high_bytes is not None:
+        text += f", {entry.low_bytes / GIB:.2f} to {entry.high_bytes / GIB:.2f}"
+    return text + (", at least" if entry.lower_bound else "")

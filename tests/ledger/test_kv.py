@@ -1,0 +1,64 @@
+"""The KV pool: bytes per block, groups, and the engine's printed figures."""
+
+from typing import Any
+
+from oomctl.analyzers.ledger.config import from_mapping
+from oomctl.analyzers.ledger.engine import Engine
+from oomctl.analyzers.ledger.kv import layout, max_concurrency, printed_tokens
+from oomctl.schemas.ledger import KvLayout
+from tests.ledger import configs
+
+ROW = 2 * 2 * 32 * 2  # keys and values of 2 heads of 32, in bf16
+
+
+def of(config: dict[str, Any], length: int = 1024, **arguments: Any) -> KvLayout:
+    shape = from_mapping(config, "small")
+    return layout(shape.layers, shape, Engine(**arguments), length)
+
+
+def test_full_attention_is_one_group() -> None:
+    own = of(configs.DENSE)
+    assert (own.bytes_per_block, own.bytes_per_token, own.blocks_per_request) == (4 * 16 * ROW, 4 * ROW, 64)
+    assert of(configs.DENSE, kv_dtype="fp8").bytes_per_block == 2 * 16 * ROW
+
+
+def test_kv_heads_halve_with_ranks_until_one_is_left() -> None:
+    assert (
+        of(configs.DENSE, tensor_parallel=2).bytes_per_token
+        == of(configs.DENSE, tensor_parallel=8).bytes_per_token
+        == 2 * ROW
+    )
+
+
+def test_mla_is_whole_on_every_rank() -> None:
+    assert of(configs.LATENT).bytes_per_token == of(configs.LATENT, tensor_parallel=4).bytes_per_token == 4 * (64 + 16) * 2
+    v0 = of(configs.LATENT, v0=True)
+    assert v0.bytes_per_token == 4 * 256
+
+
+def test_windowed_layers_share_blocks_in_groups_of_the_smallest_bucket() -> None:
+    own = of(configs.SLIDING, batched_tokens=128)
+    assert [(group.kind, group.layers) for group in own.groups] == [("sliding", 2), ("sliding", 2), ("full", 2)]
+    # A window of 64 with 128 scheduled at once: ceil((63 + 128) / 16) + 1 blocks.
+    assert own.blocks_per_request == 13 + 13 + 64
+    assert own.bytes_per_block == 2 * 16 * ROW
+    without = of(configs.SLIDING, hybrid_groups=False)
+    assert (len(without.groups), without.bytes_per_token) == (1, 6 * ROW)
+
+
+def test_a_state_sets_the_block_size() -> None:
+    own = of(configs.HYBRID, version=(0, 20))
+    state = (2 * 128 + 256) * 3 * 2 + 256 * 32 * 4
+    assert {group.block_tokens for group in own.groups} == {-(-state // (16 * ROW)) * 16}
+    assert [group.kind for group in own.groups] == ["gated_delta_net"] * 3 + ["full"]
+    assert own.groups[0].blocks_per_request == 1
+    assert of(configs.HYBRID, version=(0, 24)).groups[0].blocks_per_request == 2
+    assert of(configs.HYBRID, version=(0, 24), prefix_caching=False, draft_tokens=2).groups[0].blocks_per_request == 3
+
+
+def test_printed_tokens_mean_three_things() -> None:
+    own = of(configs.SLIDING, batched_tokens=128)
+    assert printed_tokens(100, own, Engine(version=(0, 20)), 1024) == 100 // 3 * 16
+    assert printed_tokens(100, own, Engine(version=(0, 21)), 1024) == int(100 / 90 * 1024)
+    assert printed_tokens(100, of(configs.DENSE, v0=True), Engine(v0=True), 1024) == 1600
+    assert max_concurrency(96, of(configs.DENSE), Engine(), 1024) == 1.5

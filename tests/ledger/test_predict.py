@@ -1,0 +1,85 @@
+"""The whole ledger, through the library and the command."""
+
+import doctest
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from oomctl.analyzers.ledger import Engine, ModelShape, allocator, engine, kv, predict, quantization, units, weights
+from oomctl.analyzers.ledger.arguments import parse_engine
+from oomctl.schemas.errors import OomctlError
+from oomctl.schemas.ledger import Ledger
+from tests.cli.run import oomctl
+from tests.ledger import configs
+
+
+@pytest.mark.parametrize("module", [allocator, engine, kv, quantization, units, weights], ids=lambda item: item.__name__)
+def test_worked_numbers(module: object) -> None:
+    outcome = doctest.testmod(module)  # type: ignore[arg-type]
+    assert outcome.attempted > 0
+    assert outcome.failed == 0
+
+
+def test_the_real_cpu_worker(tmp_path: Path) -> None:
+    """A real vLLM 0.32 for the CPU, with these arguments and this tiny model, printed 1,536 tokens and 1.50x."""
+    tiny = configs.DENSE | {"num_hidden_layers": 2, "num_attention_heads": 4, "head_dim": 64, "vocab_size": 500}
+    line = "vllm serve tiny --max-model-len 1024 --block-size 32 --kv-cache-memory-bytes 1572864"
+    own, _ = parse_engine("vllm==0.32.0", line)
+    ledger = predict(ModelShape.from_config(configs.write(tmp_path, tiny)), own)
+    assert ledger.pool is not None
+    assert (ledger.pool.blocks, ledger.pool.tokens, ledger.pool.max_concurrency) == (48, 1536, 1.5)
+
+
+def test_a_pool_given_in_bytes_needs_no_estimate(tmp_path: Path) -> None:
+    ledger = predict(ModelShape.from_config(configs.write(tmp_path, configs.DENSE)), Engine(kv_bytes=2**20))
+    assert ledger.pool is not None
+    assert ledger.pool.blocks == 2**20 // ledger.kv[0].bytes_per_block
+    assert {entry.quality for entry in ledger.entries if entry.component == "kv_pool"} == {"predicted"}
+
+
+def test_what_is_unknown_is_null_with_its_reason(tmp_path: Path) -> None:
+    ledger = predict(ModelShape.from_config(configs.write(tmp_path, configs.DENSE)), Engine(version=(0, 11)), 80 * 2**30)
+    unknown = [entry for entry in ledger.entries if entry.bytes is None]
+    assert {entry.component for entry in unknown} == {"activation", "non_torch", "context", "graph_pool", "kv_pool"}
+    assert all(entry.reason and entry.quality is None for entry in unknown)
+    assert ledger.pool is None
+
+
+def test_it_does_not_start_where_one_request_does_not_fit(tmp_path: Path) -> None:
+    ledger = predict(
+        ModelShape.from_config(configs.write(tmp_path, configs.DENSE)), Engine(gpu_blocks=63, max_model_len=1024)
+    )
+    assert ledger.pool is not None
+    assert not ledger.pool.starts
+    assert ledger.pool.spare_bytes == -ledger.kv[0].bytes_per_block
+
+
+def test_arguments_as_people_write_them() -> None:
+    line = "vllm serve org/model \\\n --tensor_parallel_size=4 -pp 2 --max-model-len 32k --kv-cache-dtype fp8 --enable-lora"
+    own, notes = parse_engine("vllm==0.19.0", line)
+    assert (own.tensor_parallel, own.pipeline_parallel, own.max_model_len, own.kv_dtype) == (4, 2, 32000, "fp8")
+    assert notes == ["--enable-lora is not counted"]
+    for wrong in ("--tp zero", "--tp 0", "--gpu-memory-utilization 95", "--speculative-config x", "'"):
+        with pytest.raises(OomctlError):
+            parse_engine("vllm", wrong)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    config = configs.write(tmp_path, configs.DENSE)
+    ran = oomctl("ledger", "predict", str(config), "--device", "80GiB", "--json")
+    ledger = msgspec.json.decode(ran.out.encode(), type=Ledger)
+    assert ledger.total("weights") == sum(entry.bytes or 0 for entry in ledger.entries if entry.component == "weights")
+    text = oomctl("ledger", "predict", str(tmp_path), "--device", "H100-80GB").out
+    assert "RANK 0" in text and "POOL" in text
+
+
+def test_errors_of_the_command(tmp_path: Path) -> None:
+    config = str(configs.write(tmp_path, configs.DENSE))
+    oomctl("ledger", "predict", config, "--engine-args", "-tp 3").assert_fails(2, "divide")
+    oomctl("ledger", "predict", config, "--device", "Z9000").assert_fails(2, "Z9000")
+    oomctl("ledger", "predict", config, "--engine", "magic==1").assert_fails(2, "magic")
+    oomctl("ledger", "predict", str(tmp_path / "none.json")).assert_fails(3, "none.json")
+    (tmp_path / "list.json").write_text(json.dumps([1]))
+    oomctl("ledger", "predict", str(tmp_path / "list.json")).assert_fails(3, "no JSON object")

@@ -1,0 +1,128 @@
+"""Weights per rank, counted by hand for small models."""
+
+from typing import Any
+
+import pytest
+
+from oomctl.analyzers.ledger.config import from_mapping
+from oomctl.analyzers.ledger.engine import Engine
+from oomctl.analyzers.ledger.shape import ModelShape
+from oomctl.analyzers.ledger.weights import disk_bytes, rank_tensors
+from oomctl.schemas.errors import OomctlError
+from tests.ledger import configs
+
+PADDED = 1024  # 1000 words, padded to a multiple of 64
+TABLE = PADDED * 256 * 2
+ROTARY = 1024 * 32 * 2
+LAYER = (8 * 32 + 2 * 2 * 32) * 256 + 256 * 256 + 3 * 512 * 256 + 2 * 256
+
+
+def shape_of(config: dict[str, Any]) -> ModelShape:
+    return from_mapping(config, "small")
+
+
+def total(config: dict[str, Any], stage: int = 0, owner: str = "", **arguments: Any) -> int:
+    tensors = rank_tensors(shape_of(config), Engine(**arguments), stage)
+    return sum(tensor.bytes for tensor in tensors if owner in tensor.owner)
+
+
+def test_a_dense_model_alone() -> None:
+    assert total(configs.DENSE) == 2 * TABLE + ROTARY + 4 * LAYER * 2 + 256 * 2
+
+
+def test_tied_embeddings_are_one_tensor_unless_a_pipeline_parts_them() -> None:
+    tied = configs.DENSE | {"tie_word_embeddings": True}
+    assert total(configs.DENSE) - total(tied) == TABLE
+    assert total(tied, 0, "embedding", pipeline_parallel=2) == total(tied, 1, "embedding", pipeline_parallel=2) == TABLE
+
+
+def test_kv_heads_are_replicated_where_ranks_exceed_them() -> None:
+    two = total(configs.DENSE, owner="attention", tensor_parallel=2)
+    four = total(configs.DENSE, owner="attention", tensor_parallel=4)
+    # Queries and output halve; the single KV head of a rank stays.
+    assert two - four == 4 * (2 * 32 * 256 + 256 * 64) * 2
+
+
+def test_norms_and_rotary_tables_are_whole_on_every_rank() -> None:
+    for owner in ("norm", "rotary"):
+        assert total(configs.DENSE, owner=owner) == total(configs.DENSE, owner=owner, tensor_parallel=2)
+
+
+def test_a_pipeline_parts_layers_and_ends() -> None:
+    first, last = (total(configs.DENSE, stage, pipeline_parallel=2) for stage in (0, 1))
+    assert first == TABLE + ROTARY + 2 * LAYER * 2
+    assert last == TABLE + ROTARY + 2 * LAYER * 2 + 256 * 2
+
+
+def test_all_experts_are_resident_and_split_by_width_or_by_number() -> None:
+    alone = total(configs.LATENT, owner="experts")
+    routed, shared = 3 * 4 * 3 * 128 * 256 * 2, 3 * 3 * 128 * 256 * 2
+    assert alone == routed + shared
+    for expert_parallel in (False, True):
+        assert total(configs.LATENT, owner="experts", tensor_parallel=2, expert_parallel=expert_parallel) == alone // 2
+
+
+def test_mla_keeps_absorbed_copies_in_the_models_type() -> None:
+    packed = configs.LATENT | {"quantization_config": {"quant_method": "fp8"}}
+    assert total(configs.LATENT, owner="absorbed") == total(packed, owner="absorbed") == 4 * 8 * 64 * 64 * 2
+
+
+@pytest.mark.parametrize(
+    ("quantization", "per_weight"),
+    [
+        ({"quant_method": "fp8"}, 1.0),
+        ({"quant_method": "fp8", "weight_block_size": [128, 128]}, 1 + 4 / 128**2),
+        ({"quant_method": "gptq", "bits": 4, "group_size": 128}, 0.5 + 2 / 128),
+        ({"quant_method": "awq", "bits": 4, "group_size": 128}, 0.5 + 2.5 / 128),
+        ({"quant_method": "mxfp4"}, 0.5 + 1 / 32),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, 0.5 + 1 / 16),
+    ],
+)
+def test_packed_bytes_per_weight(quantization: dict[str, Any], per_weight: float) -> None:
+    weights = 4 * 3 * 512 * 256
+    got = total(configs.DENSE | {"quantization_config": quantization}, owner="mlp")
+    assert got == pytest.approx(weights * per_weight, abs=64)
+
+
+def test_modules_that_the_checkpoint_leaves_alone() -> None:
+    kept = configs.DENSE | {
+        "quantization_config": {"quant_method": "fp8", "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"]}
+    }
+    assert total(kept, owner="attention") == total(configs.DENSE, owner="attention")
+    assert total(kept, owner="mlp") < total(configs.DENSE, owner="mlp")
+    named = configs.DENSE | {
+        "quantization_config": {"quant_method": "fp8", "modules_to_not_convert": ["model.layers.0.mlp.down_proj"]}
+    }
+    all_packed = total(configs.DENSE | {"quantization_config": {"quant_method": "fp8"}}, owner="mlp")
+    assert total(named, owner="mlp") - all_packed == 512 * 256 - 4
+
+
+def test_the_checkpoint_on_disk_is_neither_padded_nor_absorbed() -> None:
+    assert disk_bytes(shape_of(configs.DENSE)) == 2 * 1000 * 256 * 2 + 4 * LAYER * 2 + 256 * 2
+    with_copies = total(configs.LATENT, owner="absorbed")
+    assert disk_bytes(shape_of(configs.LATENT)) < total(configs.LATENT) - with_copies
+
+
+def test_a_layer_pattern_has_one_half_per_letter() -> None:
+    layers = shape_of(configs.PATTERN).layers
+    assert [(layer.mixer is not None, layer.feed_forward is not None) for layer in layers] == [
+        (True, False), (True, False), (False, True), (True, False), (False, True),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("ranks", [3, 5, 16])
+def test_what_does_not_divide_is_refused(ranks: int) -> None:
+    with pytest.raises(OomctlError, match="divide"):
+        total(configs.DENSE, tensor_parallel=ranks)
+
+
+@pytest.mark.parametrize("field", ["hidden_size", "num_hidden_layers", "vocab_size", "intermediate_size"])
+def test_a_missing_field_is_named(field: str) -> None:
+    with pytest.raises(OomctlError, match=field):
+        shape_of({key: value for key, value in configs.DENSE.items() if key != field})
+
+
+def test_an_unknown_quantization_is_refused_and_an_unknown_architecture_is_a_lower_bound() -> None:
+    with pytest.raises(OomctlError, match="hqq"):
+        shape_of(configs.DENSE | {"quantization_config": {"quant_method": "hqq"}})
+    assert "not known" in shape_of(configs.DENSE | {"architectures": ["NovelForCausalLM"]}).lower_bounds[0]
