@@ -44,8 +44,10 @@ def assess(case: Case) -> Assessment:
     if given_up and not said:
         result.add("the engine gave up loading the model", 0.6, given_up[:1])
     if case.stage == "loading" and case.frame_phase in (None, "load_time", "serving"):
-        result.add("the worker had begun to load and had not finished", 0.45, case.stage_rows)
-        if not result.causes and case.root["what"] == "oom":
+        host = case.root["resource"] == "host"
+        # A kill from outside leaves no frame: the phase is all that there can be.
+        result.add("the worker had begun to load and had not finished", 0.55 if host else 0.45, case.stage_rows)
+        if not result.causes and case.root["what"] == "oom" and not host:
             result.causes.append(
                 Cause(cause="weights_exceed_device", bytes=case.figures["requested_bytes"], detail=_CAUSES["load"][1])
             )

@@ -63,10 +63,9 @@ def _gate(case: Case, incident: Incident) -> str:
         there = f", {gate['available_tokens']} are there" if gate["available_tokens"] is not None else ""
         return f"A request was turned down for want of KV cache{tokens}{there}."
     if gate.get("available_tokens") is not None and gate.get("needed_bytes") == gate.get("available_bytes"):
-        return (
-            f"The engine refused to start: one request may need {gate['needed_tokens']} tokens of KV cache, "
-            f"{gate['available_tokens']} are available."
-        )
+        tokens, there = gate["needed_tokens"], gate["available_tokens"]
+        needs = "more KV cache than there is" if tokens is None else f"{tokens} tokens of KV cache"
+        return f"The engine refused to start: one request may need {needs}, {there} tokens are available."
     if gate.get("needed_bytes") is not None and gate.get("available_bytes") is not None:
         resolution = gate.get("resolution_bytes")
         needed, there = printed(gate["needed_bytes"], resolution), printed(gate["available_bytes"], resolution)

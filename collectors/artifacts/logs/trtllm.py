@@ -41,7 +41,11 @@ HEADERS = (
 
 _EXECUTOR = Pattern(r"Executor creation failed due to insufficient GPU memory")
 _NO_BLOCKS = Pattern(r"Can't allocate new blocks|[Nn]o free blocks? (?:left|found)|hasFreeBlocks\(|\bOutOfPagesError\b")
-_NO_SEQUENCE = Pattern(r"[Ii]mpossible to fit (?:in )?any sequence in (?:the )?kv ?cache", re.I)
+_NO_SEQUENCE = Pattern(
+    r"impossible to fit (?:in )?any sequence in (?:the )?kv ?cache"
+    r"|KvCache\w* ?\((?P<available>\d+)\) must be large enough to process at least \w+ sequence",
+    re.I,
+)
 _ENGINE = Pattern(
     r"[Dd]eserializ\w*(?:\.cpp|CudaEngine)\b.{0,200}?OutOfMemory|OutOfMemory.{0,200}?[Dd]eserializ\w*(?:\.cpp|CudaEngine)"
 )
@@ -109,8 +113,11 @@ def exception(error_type: str, message: str, functions: frozenset[str]) -> Fact 
         return Fact(
             "oom", {"resource": "kv_blocks", "api": "engine", "error_type": "no_free_blocks", "message": message[:2000]}
         )
-    if _NO_SEQUENCE.search(message):
-        return Fact("refusal", {"gate": "kv_fits_request", "resource": "kv_blocks", "message": message[:2000]})
+    if (gate := _NO_SEQUENCE.search(message)) is not None:
+        fields: dict[str, object] = {"gate": "kv_fits_request", "resource": "kv_blocks", "message": message[:2000]}
+        if gate["available"]:
+            fields["available_tokens"] = integer(gate["available"])
+        return Fact("refusal", fields)
     if _TENSORRT.search(message):
         size = _SIZE.search(message)
         told = "engine_deserialization" if _ENGINE.search(message) else "tensorrt"
