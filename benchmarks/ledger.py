@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.ledger_rows import NotCovered, Row, engine_of, shape_of, weight_facts_missing
-from oomctl.analyzers.ledger.allocator import allocated_bytes
 from oomctl.analyzers.ledger.engine import Engine
 from oomctl.analyzers.ledger.kv import blocks_of, layout, max_concurrency, printed_tokens
 from oomctl.analyzers.ledger.sglang import kv_pool_bytes, state_pool_bytes
 from oomctl.analyzers.ledger.shape import ModelShape, Moe
-from oomctl.analyzers.ledger.weights import rank_tensors, stages
+from oomctl.analyzers.ledger.weights import rank_tensors, stages, steady_bytes
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.ledger import GIB, KvLayout
 from tests.shared import SHARED
@@ -70,7 +69,7 @@ def _weights(row: Row, shape: ModelShape | None, engine: Engine, reason: str, da
         return Outcome(check, name, False, reason)
     ranks = range(engine.pipeline_parallel)
     try:
-        found = [allocated_bytes(tensor.bytes for tensor in rank_tensors(shape, engine, rank)) / GIB for rank in ranks]
+        found = [steady_bytes(rank_tensors(shape, engine, rank)) / GIB for rank in ranks]
     except OomctlError as error:
         return Outcome(check, name, False, error.what)
     nearest = min(found, key=lambda value: abs(value - printed))

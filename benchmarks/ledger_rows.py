@@ -179,6 +179,13 @@ def _architecture(row: Row, logs: Path) -> str:
     return "LlamaForCausalLM"
 
 
+@lru_cache(maxsize=1)
+def _towers() -> dict[str, dict[str, Any]]:
+    """Vision towers by architecture, as their published configs give them: rows tell of the language model alone."""
+    found: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("towers.json").read_text())
+    return found
+
+
 def _made(row: Row, architecture: str) -> dict[str, Any]:
     """A config of a row's facts."""
     arch = dict(row["arch"])
@@ -189,6 +196,7 @@ def _made(row: Row, architecture: str) -> dict[str, Any]:
         raise NotCovered(f"facts that are not understood: {', '.join(sorted(unknown))}")
     config: dict[str, Any] = {FIELDS[key]: value for key, value in arch.items() if key in FIELDS}
     config["architectures"] = [architecture]
+    config |= _towers().get(architecture, {})
     count = arch.get("L", 0)
     if window:
         few = count - window["n"]

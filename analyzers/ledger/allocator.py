@@ -26,24 +26,43 @@ def allocated_bytes(sizes: Iterable[int]) -> int:
     >>> allocated_bytes([11 * MIB + 1]) // MIB  # here it is less than 1 MiB, and stays
     12
     """
-    total = 0
-    free: list[int] = []
+    own = CachingAllocator()
     for size in sizes:
+        own.take(size)
+    return own.allocated_bytes
+
+
+class CachingAllocator:
+    """The state of one device's allocator: what is allocated, and the free pieces of more than 1 MiB that it caches."""
+
+    def __init__(self) -> None:
+        self.allocated_bytes = 0
+        self._free: list[int] = []
+
+    def take(self, size: int) -> int:
+        """Allocate; returns what counts as allocated for it."""
         rounded = max(-(-size // _ROUND), 1) * _ROUND
-        if rounded <= _SMALL:
-            total += rounded
-            continue
-        place = bisect_left(free, rounded)
-        if place < len(free):
-            piece = free.pop(place)
+        if rounded > _SMALL:
+            rounded = self._piece(rounded)
+        self.allocated_bytes += rounded
+        return rounded
+
+    def give_back(self, taken: int) -> None:
+        """Free what `take` returned; it stays cached, whole, for the next that fits."""
+        self.allocated_bytes -= taken
+        if taken > _SMALL:
+            insort(self._free, taken)
+
+    def _piece(self, rounded: int) -> int:
+        place = bisect_left(self._free, rounded)
+        if place < len(self._free):
+            piece = self._free.pop(place)
         elif rounded < _MIDDLE:
             piece = _MIDDLE_SEGMENT
         else:
             piece = -(-rounded // _LARGE_STEP) * _LARGE_STEP
         rest = piece - rounded
-        if rest > _SMALL:
-            insort(free, rest)
-            total += rounded
-        else:
-            total += piece
-    return total
+        if rest <= _SMALL:
+            return piece
+        insort(self._free, rest)
+        return rounded

@@ -12,6 +12,7 @@ from oomctl.analyzers.ledger.mixers import attention_kinds, mixer
 from oomctl.analyzers.ledger.quantization import read_quantization
 from oomctl.analyzers.ledger.rotary import ropes
 from oomctl.analyzers.ledger.shape import Layer, Mla, Mlp, ModelShape, Moe, State
+from oomctl.analyzers.ledger.vision import read_vision
 from oomctl.schemas.errors import OomctlError
 
 DTYPE_BYTES = {"bfloat16": 2, "float16": 2, "half": 2, "float32": 4, "float": 4}
@@ -66,7 +67,8 @@ def from_mapping(
     traits = traits or Traits()
     if not traits.complete:
         lower_bounds.append(f"parts of {architecture} are not counted")
-    if top.object("vision_config"):
+    vision = read_vision(top, fields.need("hidden_size", "n_embd", "d_model")) if top.object("vision_config") else None
+    if vision is None and top.object("vision_config"):
         lower_bounds.append("the vision tower is not counted")
     if top.object("audio_config"):
         lower_bounds.append("the audio tower is not counted")
@@ -95,6 +97,7 @@ def from_mapping(
         if attends and traits.rotates
         else (),
         max_positions=fields.need("max_position_embeddings", "n_positions", "max_seq_len", "seq_length"),
+        vision=vision,
         quantization=read_quantization(declared, where),
         lower_bounds=tuple(lower_bounds),
         config_hash=config_hash,
@@ -121,7 +124,8 @@ def _read(path: Path) -> tuple[dict[str, Any], str]:
 
 def _layer_count(fields: Fields) -> int:
     pattern = fields.get("hybrid_override_pattern")
-    count = len(pattern) if isinstance(pattern, str) else fields.need("num_hidden_layers", "n_layer", "num_layers")
+    listed = len(pattern) if isinstance(pattern, str) else len(fields.words("layers_block_type"))
+    count = listed or fields.need("num_hidden_layers", "n_layer", "num_layers")
     if count > _MOST_LAYERS:
         raise OomctlError(f"{count} layers are more than any model has ({fields.where})")
     return count

@@ -7,7 +7,16 @@ from oomctl.schemas.errors import OomctlError
 
 _STATE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 _PATTERN = {"M": "mamba_only", "*": "attention_only", "-": "mlp_only", "E": "moe_only"}
-_KNOWN = {"full_attention", "sliding_attention", "chunked_attention", "linear_attention", "mamba", "attention"}
+_LISTED = {
+    "full_attention": "full_attention",
+    "attention": "full_attention",
+    "deepseek_sparse_attention": "full_attention",
+    "sliding_attention": "sliding_attention",
+    "chunked_attention": "chunked_attention",
+    "linear_attention": "linear_attention",
+    "mamba": "mamba",
+}
+_HALVES = {"mamba": "mamba_only", "attention": "attention_only", "mlp": "mlp_only", "moe": "moe_only"}
 
 
 def attention_kinds(fields: Fields, count: int, architecture: str) -> list[str]:
@@ -24,14 +33,15 @@ def attention_kinds(fields: Fields, count: int, architecture: str) -> list[str]:
         return [_PATTERN[letter] for letter in pattern]
     listed = fields.words("layer_types") or fields.words("layers_block_type")
     if listed:
-        unknown = set(listed) - _KNOWN
+        # Where feed-forward layers are listed too, every layer is one half.
+        known = _HALVES if {"mlp", "moe"} & set(listed) else _LISTED
+        unknown = set(listed) - set(known)
         if unknown:
-            raise OomctlError(
-                f"layer type {sorted(unknown)[0][:40]} is not known ({fields.where})", f"known: {sorted(_KNOWN)}"
-            )
+            where = f"({fields.where})"
+            raise OomctlError(f'layer type "{min(unknown)[:40]}" is not known {where}', f"known: {', '.join(known)}")
         if len(listed) < count:
             raise OomctlError(f"layer_types names {len(listed)} of {count} layers ({fields.where})")
-        return ["full_attention" if kind == "attention" else kind for kind in listed[:count]]
+        return [known[kind] for kind in listed[:count]]
     linear = fields.object("linear_attn_config")
     if linear:
         full = linear.get("full_attn_layers") or []

@@ -5,12 +5,11 @@ from collections import defaultdict
 import msgspec
 
 from oomctl.analyzers.ledger import estimates
-from oomctl.analyzers.ledger.allocator import allocated_bytes
 from oomctl.analyzers.ledger.engine import Engine
 from oomctl.analyzers.ledger.kv import blocks_of, layout, max_concurrency, printed_tokens
 from oomctl.analyzers.ledger.quantization import online
 from oomctl.analyzers.ledger.shape import Layer, ModelShape
-from oomctl.analyzers.ledger.weights import disk_bytes, rank_tensors, stages
+from oomctl.analyzers.ledger.weights import disk_bytes, rank_tensors, stages, steady_bytes
 from oomctl.schemas.ledger import GIB, Component, Entry, KvLayout, Ledger, Lifetime, Pool, Summary
 
 _FORMULAS = {
@@ -24,6 +23,7 @@ _FORMULAS = {
     "state": "projections and convolution of recurrent layers, / tp",
     "absorbed": "unpacked copies of kv_b_proj for the absorbed form of MLA",
     "rotary": "positions x rotary dim, whole on every rank",
+    "vision tower": "matrices / tp; patches, positions and norms whole",
     "norm": "whole on every rank",
 }
 
@@ -103,7 +103,7 @@ def _weights(shape: ModelShape, engine: Engine, stage: int) -> list[Entry]:
         )
         for owner, size in owners.items()
     ]
-    rounding = allocated_bytes(tensor.bytes for tensor in tensors) - sum(owners.values())
+    rounding = steady_bytes(tensors) - sum(owners.values())
     found.append(
         Entry(
             component="weights",

@@ -101,6 +101,27 @@ class Rope(msgspec.Struct, frozen=True, kw_only=True):
     """None: the model's type."""
 
 
+class Projection(msgspec.Struct, frozen=True, kw_only=True):
+    """A matrix that leads from a tower to the language model."""
+
+    into: int
+    out: int
+    split: bool = True
+    """Over the tensor-parallel ranks; else every rank holds it whole."""
+
+
+class Vision(msgspec.Struct, frozen=True, kw_only=True):
+    """A vision tower; `whole` are the elements of each tensor that every rank holds whole."""
+
+    layers: int
+    hidden: int
+    intermediate: int
+    gated: bool
+    bias: bool
+    whole: tuple[int, ...]
+    projections: tuple[Projection, ...]
+
+
 class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     """What `predict` needs to know of a model."""
 
@@ -117,6 +138,7 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     element_bytes: int
     ropes: tuple[Rope, ...]
     max_positions: int
+    vision: Vision | None = None
     quantization: Quantization
     lower_bounds: tuple[str, ...] = ()
     """What the model has and this shape does not count."""

@@ -103,6 +103,28 @@ def test_the_checkpoint_on_disk_is_neither_padded_nor_absorbed() -> None:
     assert disk_bytes(shape_of(configs.LATENT)) < total(configs.LATENT) - with_copies
 
 
+def test_a_vision_tower_is_split_but_for_its_ends() -> None:
+    tower = {"model_type": "qwen3_vl", "depth": 2, "hidden_size": 64, "intermediate_size": 128, "patch_size": 8}
+    tower |= {"spatial_merge_size": 2, "temporal_patch_size": 2, "num_position_embeddings": 16}
+    seen = configs.DENSE | {"vision_config": tower}
+    matrices = 2 * (4 * 64 * 64 + 2 * 64 * 128) + 256 * 256 + 256 * 256
+    alone, shared = total(seen, owner="vision"), total(seen, owner="vision", tensor_parallel=2)
+    ends = (3 * 64 * 2 + 1) * 64 + 16 * 64 + 2 * 256
+    biases = 2 * (3 * 64 + 64 + 128 + 64 + 4 * 64)
+    assert alone == (matrices + ends + biases) * 2
+    assert alone - shared == matrices + 2 * (3 * 64 + 128)
+    assert shape_of(seen).lower_bounds == ()
+    assert "vision" in shape_of(configs.DENSE | {"vision_config": {"model_type": "novel"}}).lower_bounds[0]
+
+
+def test_layers_may_be_listed_by_name() -> None:
+    listed = {key: value for key, value in configs.PATTERN.items() if key != "hybrid_override_pattern"}
+    listed["layers_block_type"] = ["mamba", "attention", "mlp", "mamba", "moe"]
+    assert shape_of(listed).layers == shape_of(configs.PATTERN).layers
+    with pytest.raises(OomctlError, match="novel"):
+        shape_of(configs.DENSE | {"layer_types": ["novel_attention"] * 4})
+
+
 def test_a_layer_pattern_has_one_half_per_letter() -> None:
     layers = shape_of(configs.PATTERN).layers
     assert [(layer.mixer is not None, layer.feed_forward is not None) for layer in layers] == [

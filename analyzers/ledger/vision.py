@@ -1,0 +1,97 @@
+"""Vision towers: a transformer over patches, and what carries its output over to the language model."""
+
+from collections.abc import Iterator
+
+from oomctl.analyzers.ledger.fields import Fields
+from oomctl.analyzers.ledger.shape import Projection, Vision
+
+_PIXTRAL = ("pixtral",)
+_SIGLIP = ("siglip_vision_model",)
+_QWEN = ("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe")
+
+
+def read_vision(config: Fields, hidden: int) -> Vision | None:
+    """The tower of a `vision_config`, whose layout its `model_type` names; None where that is not known.
+
+    Args:
+        config: The whole config.json.
+        hidden: Width of the language model.
+
+    Source: vLLM model_executor/models/siglip.py, pixtral.py, mistral3.py, gemma3_mm.py, qwen3_vl.py.
+    """
+    fields = config.object("vision_config")
+    kind = str(fields.get("model_type") or "").removesuffix("_vision")
+    if kind in _QWEN:
+        return _qwen(fields, hidden)
+    if kind.removesuffix("_model") in ("siglip",) or kind in _SIGLIP:
+        return _siglip(fields, hidden)
+    if kind in _PIXTRAL:
+        return _pixtral(config, fields, hidden)
+    return None
+
+
+def _qwen(fields: Fields, hidden: int) -> Vision:
+    width, merged = fields.need("hidden_size"), fields.need("spatial_merge_size") ** 2 * fields.need("hidden_size")
+    deep = fields.get("deepstack_visual_indexes")
+    mergers = 1 + (len(deep) if isinstance(deep, list) else 0)
+    out = fields.maybe("out_hidden_size") or hidden
+    patch = fields.need("patch_size") ** 2 * (fields.maybe("temporal_patch_size") or 1) * (fields.maybe("in_channels") or 3)
+    return Vision(
+        layers=fields.need("depth", "num_hidden_layers"),
+        hidden=width,
+        intermediate=fields.need("intermediate_size"),
+        gated=False,
+        bias=True,
+        whole=((patch + 1) * width, (fields.maybe("num_position_embeddings") or 0) * width, mergers * 2 * merged),
+        projections=(Projection(into=merged, out=merged), Projection(into=merged, out=out)) * mergers,
+    )
+
+
+def _siglip(fields: Fields, hidden: int) -> Vision:
+    width, patch = fields.need("hidden_size"), fields.need("patch_size")
+    positions = (fields.need("image_size") // patch) ** 2
+    return Vision(
+        layers=fields.need("num_hidden_layers"),
+        hidden=width,
+        intermediate=fields.need("intermediate_size"),
+        gated=False,
+        bias=True,
+        # Gemma's projector is a plain parameter with a norm before it.
+        whole=((3 * patch**2 + 1) * width, positions * width, 3 * width),
+        projections=(Projection(into=width, out=hidden, split=False),),
+    )
+
+
+def _pixtral(config: Fields, fields: Fields, hidden: int) -> Vision:
+    width, patch = fields.need("hidden_size"), fields.need("patch_size")
+    merge = (config.maybe("spatial_merge_size") or 1) ** 2
+    merger = (Projection(into=merge * width, out=width, split=False),) if merge > 1 else ()
+    return Vision(
+        layers=fields.need("num_hidden_layers"),
+        hidden=width,
+        intermediate=fields.need("intermediate_size"),
+        gated=True,
+        bias=False,
+        whole=((3 * patch**2 + 2) * width,),
+        projections=(*merger, Projection(into=width, out=hidden), Projection(into=hidden, out=hidden)),
+    )
+
+
+def vision_tensors(own: Vision, ranks: int, element_bytes: int) -> Iterator[int]:
+    """Bytes of the tower's tensors on one rank: its matrices are split, norms, patches and positions are not.
+
+    Matrices stay in the model's type: quantised checkpoints leave the tower alone.
+    """
+    yield from (elements * element_bytes for elements in own.whole if elements)
+    up = own.intermediate * (2 if own.gated else 1)
+    for _ in range(own.layers):
+        yield 3 * own.hidden * own.hidden // ranks * element_bytes
+        yield own.hidden * own.hidden // ranks * element_bytes
+        yield up * own.hidden // ranks * element_bytes
+        yield own.hidden * own.intermediate // ranks * element_bytes
+        if own.bias:
+            # Beside the split ones two outputs' and two norms', which are whole.
+            yield ((3 * own.hidden + up) // ranks + 4 * own.hidden) * element_bytes
+        yield 2 * own.hidden * element_bytes
+    for projection in own.projections:
+        yield projection.into * projection.out // (ranks if projection.split else 1) * element_bytes
