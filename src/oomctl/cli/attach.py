@@ -25,6 +25,9 @@ def attach(
     hook: Annotated[
         str | None, typer.Option("--hook", metavar="CMD", help="Run at each incident; or a URL, which gets a POST.")
     ] = None,
+    otlp_endpoint: Annotated[
+        str | None, typer.Option("--otlp-endpoint", metavar="URL", help="Send metrics and spans there, OTLP over HTTP.")
+    ] = None,
 ) -> None:
     """Record a worker until it ends, or until this is told to.
 
@@ -37,7 +40,7 @@ def attach(
     from oomctl.cli.units import parse_duration, parse_size
     from oomctl.collectors.recorder.loop import Recorder
     from oomctl.collectors.recorder.processes import ring_folder
-    from oomctl.collectors.recorder.settings import Settings
+    from oomctl.collectors.recorder.settings import Outlet, Settings
 
     settings = Settings(
         root=output,
@@ -51,7 +54,16 @@ def attach(
         hook=hook,
     )
     _check(settings, named=rings)
-    recorder = Recorder(settings, say=note)
+    outlets: list[Outlet] = []
+    if otlp_endpoint is not None:
+        if not otlp_endpoint.startswith(("http://", "https://")):
+            raise OomctlError(
+                f"--otlp-endpoint is no URL: {otlp_endpoint!r}", "for instance http://localhost:4318", ExitCode.USAGE
+            )
+        from oomctl.collectors.recorder.otlp import OtlpOutlet
+
+        outlets.append(OtlpOutlet(otlp_endpoint, settings.node))
+    recorder = Recorder(settings, outlets=outlets, say=note)
 
     def stop(number: int, frame: object) -> None:
         recorder.stopping = True
