@@ -2,16 +2,19 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from oomctl.cli.options import Format, FormatOption, JsonOption, chosen_format
 from oomctl.schemas.errors import ExitCode, OomctlError
 
+if TYPE_CHECKING:
+    from oomctl.schemas.ledger import Ledger
+
 ledger = typer.Typer(
     name="ledger",
-    help="Predict the device memory of a deployment, entry by entry.",
+    help="Predict the device memory of a deployment, entry by entry, and compare.",
     no_args_is_help=True,
     rich_markup_mode=None,
     add_completion=False,
@@ -66,3 +69,66 @@ def _device(text: str | None) -> int | None:
     from oomctl.analyzers.ledger.devices import device_bytes
 
     return device_bytes(text)
+
+
+LedgerArgument = Annotated[Path, typer.Argument(help="What `ledger predict --json` printed.")]
+
+
+@ledger.command("diff")
+def diff(
+    before: LedgerArgument,
+    after: LedgerArgument,
+    json: JsonOption = False,
+) -> None:
+    """Say which entry moved between two ledgers, and what else differs."""
+    from oomctl.analyzers.ledger.compare import diff as compare
+
+    found = compare(_read(before), _read(after))
+    if json:
+        import msgspec
+
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found)).decode() + "\n")
+        return
+    from oomctl.cli.render.ledger import diff_text
+
+    sys.stdout.write(diff_text(found))
+
+
+@ledger.command("check")
+def check(
+    before: LedgerArgument,
+    after: LedgerArgument,
+    tolerance: Annotated[float, typer.Option("--tolerance", min=0.0, help="Share by which an entry may grow.")] = 0.01,
+    headroom: Annotated[
+        str | None, typer.Option("--min-headroom", metavar="SIZE", help="Least headroom per rank, such as 2GiB.")
+    ] = None,
+) -> None:
+    """Fail a build (status 1) when an entry grew past a tolerance or headroom is below a floor."""
+    from oomctl.analyzers.ledger.compare import breaches
+    from oomctl.cli.render.text import escape
+    from oomctl.cli.units import parse_size
+
+    floor = None if headroom is None else parse_size(headroom, "--min-headroom")
+    found = breaches(_read(before), _read(after), tolerance, floor)
+    for line in found:
+        sys.stdout.write(escape(line) + "\n")
+    if found:
+        raise typer.Exit(ExitCode.FINDINGS)
+
+
+def _read(path: Path) -> "Ledger":
+    import msgspec
+
+    from oomctl.schemas.ledger import SCHEMA, Ledger
+
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=Ledger)
+    except OSError as error:
+        raise OomctlError(f"{(error.strerror or str(error)).lower()} ({path})") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise OomctlError(
+            f"no ledger: {str(error)[:100]} ({path})", "make one with `oomctl ledger predict --json`"
+        ) from None
+    if found.schema != SCHEMA:
+        raise OomctlError(f'a ledger of schema "{found.schema[:40]}", not {SCHEMA} ({path})')
+    return found

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from oomctl.analyzers.ledger.compare import Diff
 from oomctl.cli.render.text import escape
 from oomctl.schemas.ledger import GIB, Entry, Ledger
 
@@ -60,3 +61,24 @@ def _entry(entry: Entry) -> str:
     if entry.low_bytes is not None and entry.high_bytes is not None:
         text += f", {entry.low_bytes / GIB:.2f} to {entry.high_bytes / GIB:.2f}"
     return text + (", at least" if entry.lower_bound else "")
+
+
+def diff_text(found: Diff) -> str:
+    """Two ledgers side by side, newline at its end."""
+    lines = [f"{name}: {escape(old)} -> {escape(new)}" for name, (old, new) in found.settings.items()]
+    for change in found.changes:
+        grown = change.grown_bytes
+        moved = "" if grown is None else f"  {grown / GIB:+.3f} GiB"
+        name = f"{change.component}: {change.owner}, rank {change.rank}"
+        lines.append(f"  {escape(name):<40}{_size(change.before_bytes):>14} -> {_size(change.after_bytes):>14}{moved}")
+    for name, (before, after) in found.latency_us.items():
+        lines.append(f"  latency {escape(name)}: {_latency(before)} -> {_latency(after)}")
+    return "\n".join(lines or ["no entry differs"]) + "\n"
+
+
+def _size(value: int | None) -> str:
+    return "unknown" if value is None else f"{value / GIB:.3f} GiB"
+
+
+def _latency(value: float | None) -> str:
+    return "not measured" if value is None else f"{value:.0f} us"
