@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.ledger_rows import NotCovered, Row, engine_of, shape_of, weight_facts_missing
+from oomctl.analyzers.ledger import estimates
 from oomctl.analyzers.ledger.engine import Engine
 from oomctl.analyzers.ledger.kv import blocks_of, layout, max_concurrency, printed_tokens
 from oomctl.analyzers.ledger.sglang import kv_pool_bytes, state_pool_bytes
@@ -24,7 +25,13 @@ from tests.shared import SHARED
 
 PRINTED = 0.005
 """GiB to either side of a figure printed with two decimals."""
-TARGETS = {"weights, dense": 0.95, "weights, rest": 0.90, "kv blocks": 0.95, "tokens and concurrency": 0.95}
+TARGETS = {
+    "weights, dense": 0.95,
+    "weights, rest": 0.90,
+    "kv blocks": 0.95,
+    "tokens and concurrency": 0.95,
+    "activation interval": 0.90,
+}
 
 
 @dataclass(frozen=True)
@@ -94,6 +101,7 @@ def _vllm(row: Row, shape: ModelShape, engine: Engine) -> Iterator[Outcome]:
     length = row.get("max_model_len") or shape.max_positions
     blocks, size = printed.get("gpu_blocks"), printed.get("kv_gib")
     tokens, concurrency = printed.get("kv_tokens"), printed.get("max_concurrency")
+    yield from _activation(row, shape, engine)
     layouts = [
         layout(shape.layers[stage.start : stage.stop] + drafts, shape, engine, length)
         for stage, drafts in _staged(shape, engine)
@@ -117,6 +125,21 @@ def _vllm(row: Row, shape: ModelShape, engine: Engine) -> Iterator[Outcome]:
         times = max_concurrency(blocks, layouts[0], engine, length)
         right = got == tokens and (concurrency is None or f"{times:.2f}" == f"{concurrency:.2f}")
         yield Outcome("tokens and concurrency", name, right, f"{got} and {times:.2f}, printed {tokens} and {concurrency}")
+
+
+def _activation(row: Row, shape: ModelShape, engine: Engine) -> Iterator[Outcome]:
+    """Whether the interval of the estimate holds what was printed. The fit's own models are among the rows."""
+    printed = row["printed"].get("per_rank") or {}
+    own = _staged(shape, engine)
+    for rank, (stage, _) in enumerate(own):
+        names = [name for name in printed if len(own) == 1 or name == f"PP{rank}"]
+        layers = shape.layers[stage.start : stage.stop]
+        guess = estimates.activation(shape, engine, layers, last=rank == len(own) - 1)
+        if not names or guess.low_bytes is None or guess.high_bytes is None:
+            continue
+        low, high, seen = guess.low_bytes / GIB, guess.high_bytes / GIB, printed[names[0]]["activation"]
+        note = f"{low:.2f} to {high:.2f} GiB, printed {seen} ({names[0]})"
+        yield Outcome("activation interval", str(row["id"]), low - PRINTED <= seen <= high + PRINTED, note)
 
 
 def _staged(shape: ModelShape, engine: Engine) -> list[tuple[range, tuple]]:  # type: ignore[type-arg]

@@ -15,7 +15,7 @@ MLP_WIDTHS, HIDDEN_WIDTHS = 3, 6
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes with the interval that held at least nine of ten rows that were not fitted on; None: why not."""
+    """Bytes with an interval that holds nine in ten printed figures, those of the fit among them; None: why not."""
 
     bytes: int | None
     low_bytes: int | None = None

@@ -13,8 +13,8 @@ from oomctl.cli.boundary import guard
 from oomctl.cli.ledger import ledger
 
 EPILOG = (
-    "Exit status: 0 ran; 1 only under --fail-on or by ledger check; 2 usage; 3 unreadable input; 4 environment; 70 internal; "
-    "130 interrupted; 143 terminated."
+    "Exit status: 0 ran; 1 only under --fail-on or by ledger check; 2 usage; 3 unreadable input; "
+    "4 environment; 70 internal; 130 interrupted; 143 terminated."
 )
 
 app = typer.Typer(
