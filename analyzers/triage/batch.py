@@ -1,16 +1,33 @@
 """The failing batch, and whether one of its shape had run before."""
 
+import re
+
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import EvidenceRow
 
 LARGE_REQUEST_SHARE = 0.0025
 """Of the device (200 MiB of 80 GiB): smaller requests are served from split blocks and small segments."""
+GROWN_ENTRY = r"\bcat\(.{0,40}\b(?:key|value)_cache\["
+"""An entry that holds something already: a prompt's own keys and values are put in its place, not copied behind."""
+_GROWS = re.compile(r"\bcat\(.{0,80}\b(?:past|cache)|\bcat\(.{0,20}\b(?:keys?|values?)_cache|" + GROWN_ENTRY)
 
 
 def failing_batch(case: Case) -> EvidenceRow | None:
     """The batch that failed: as dumped, else the last one printed before."""
     rows = case.ask("batch")
     return next((row for row in rows if row["dumped"]), rows[0] if rows else None)
+
+
+def cache_copy(case: Case) -> list[EvidenceRow]:
+    """The innermost frame, where it copies a cache without a pool into a larger tensor."""
+    stacks = [row["stack_id"] for row in case.members if row["what"] == "oom" and row["stack_id"] is not None]
+    frames = case.ask("innermost", stack_id=stacks[0]) if stacks else []
+    found = [frame for frame in frames if _GROWS.search(frame["code"] or "") or _in_cache(frame)]
+    return found[:1]
+
+
+def _in_cache(frame: EvidenceRow) -> bool:
+    return "cache_utils" in (frame["file"] or "") and re.search(r"\bcat\(", frame["code"] or "cat(") is not None
 
 
 def cached_enough(case: Case) -> bool:
@@ -20,6 +37,22 @@ def cached_enough(case: Case) -> bool:
     if case.root["resource"] != "device" or requested is None or cached is None or share is None:
         return False
     return bool(cached >= requested and share >= LARGE_REQUEST_SHARE)
+
+
+def split_and_retried(case: Case) -> list[EvidenceRow]:
+    """The allocator's counters, where earlier requests found no block either, but were served once others were given back.
+
+    What is left cached then are parts of blocks in use, which are seldom in one piece: they must hold the request twice.
+    """
+    requested = case.figures["requested_bytes"]
+    rows = case.ask("allocator") if cached_enough(case) else []
+    return [
+        row
+        for row in rows
+        if row["ooms"] is not None
+        and row["alloc_retries"] > row["ooms"]
+        and (row["inactive_split_bytes"] or 0) >= 2 * requested
+    ]
 
 
 def done_before(case: Case) -> list[EvidenceRow]:

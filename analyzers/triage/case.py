@@ -143,9 +143,16 @@ class Case:
         return []
 
     @cached_property
+    def of_script(self) -> bool:
+        """Whether no engine served, but a program that calls a library's own loop: it need not say that it is ready."""
+        return self.engine[0] is None and bool(self.frames_of("serving", "generate"))
+
+    @cached_property
     def stage(self) -> str | None:
         """loading, warm_up, serving, waking, ... before the failure; None where nothing was printed."""
         phase = self.stage_rows[0]["phase"] if self.stage_rows else None
+        if phase in ("weights_loaded", None) and self.of_script and self.frame_phase == "serving":
+            return "serving"
         if phase in ("ready", "serving") or (phase is None and self.ask("kv_usage")):
             return "serving"
         if phase in ("weights_loaded", "profiling", "kv_allocated", "compiling", "capturing"):

@@ -3,14 +3,13 @@
 import re
 
 from oomctl.analyzers.triage.assess import Assessment, frame_words
-from oomctl.analyzers.triage.batch import failing_batch
+from oomctl.analyzers.triage.batch import GROWN_ENTRY, cache_copy, failing_batch
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import EvidenceRow, cite
 from oomctl.analyzers.triage.words import percent, times
 from oomctl.schemas.verdict import Cause
 
 FULL = 0.95
-_GROWS = re.compile(r"\bcat\(.{0,80}\b(?:past|cache)|\bcat\(.{0,20}\b(?:keys?|values?)_cache")
 _WAITED = {
     "no_kv_cells": "the cache had no cells for the next batch",
     "cache_blocks": "a request found too few free blocks and was dropped",
@@ -66,13 +65,14 @@ def assess(case: Case) -> Assessment:
 
 def _growing_tensors(case: Case, result: Assessment) -> None:
     """Without a pool, each step copies the cache of the running sequences into a larger tensor of the device."""
-    batch = failing_batch(case)
-    stacks = [row["stack_id"] for row in case.members if row["what"] == "oom" and row["stack_id"] is not None]
-    if not stacks or batch is None or batch["mode"] != "decode":
+    frames, batch = cache_copy(case), failing_batch(case)
+    if not frames or case.frames_of("serving", "prefill") or case.frame_phase not in (None, "serving"):
         return
-    frames = case.ask("innermost", stack_id=stacks[0])
-    if frames and (_GROWS.search(frames[0]["code"] or "") or "cache_utils" in (frames[0]["file"] or "")):
+    stepped = case.frames_of("serving", "decode")
+    if (batch is not None and batch["mode"] == "decode") or stepped or re.search(GROWN_ENTRY, frames[0]["code"] or ""):
         result.add("the cache of running sequences was being copied into a larger one", 0.7, frames)
+        if stepped:
+            result.add(f"a sequence that runs was given its next token: {frame_words(stepped)}", 0.3, stepped[:1])
         detail = "the cache of running sequences grows by a copy at each step; no pool bounds it"
         grown = Cause(cause="kv_growth", bytes=case.figures["requested_bytes"], detail=detail, cites=cite(frames))
         result.causes.append(grown)

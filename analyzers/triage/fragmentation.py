@@ -4,10 +4,10 @@ Rare; the naive test misleads.
 """
 
 from oomctl.analyzers.triage.assess import Assessment
-from oomctl.analyzers.triage.batch import cached_enough, done_before, failing_batch
+from oomctl.analyzers.triage.batch import cached_enough, done_before, failing_batch, split_and_retried
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import cite
-from oomctl.analyzers.triage.words import percent, size
+from oomctl.analyzers.triage.words import percent, size, times
 from oomctl.schemas.verdict import Cause
 
 
@@ -50,6 +50,13 @@ def assess(case: Case) -> Assessment:
     if done:
         tokens = done[0]["prefill_tokens"]
         result.add(f"a batch of the same size or larger ({tokens} prompt tokens) had succeeded before", 0.6, done[:1])
+    elif split_and_retried(case):
+        row = split_and_retried(case)[0]
+        says = (
+            f"the allocator had given cached blocks back {times(row['alloc_retries'] - row['ooms'])} and gone on; now "
+            f"{size(row['inactive_split_bytes'])} were parts of blocks in use"
+        )
+        result.add(says, 0.6, [row])
     elif batch is not None and batch["prefill_tokens"]:
         result.object("no batch of that size is known to have succeeded before", 0.5, [batch])
     if result.evidence:

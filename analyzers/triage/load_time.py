@@ -47,6 +47,8 @@ def assess(case: Case) -> Assessment:
         host = case.root["resource"] == "host"
         # A kill from outside leaves no frame: the phase is all that there can be.
         result.add("the worker had begun to load and had not finished", 0.55 if host else 0.45, case.stage_rows)
+        if case.root["what"] == "oom" and case.root["resource"] == "device" and not case.frames and not case.has_pool:
+            result.add("nothing of what is made after the weights was there", 0.15, case.stage_rows)
         if not result.causes and case.root["what"] == "oom" and not host:
             result.causes.append(
                 Cause(cause="weights_exceed_device", bytes=case.figures["requested_bytes"], detail=_CAUSES["load"][1])

@@ -3,7 +3,14 @@
 from statistics import median
 
 from oomctl.analyzers.triage.assess import MULTIMODAL, Assessment, frame_words
-from oomctl.analyzers.triage.batch import cached_enough, done_before, failing_batch
+from oomctl.analyzers.triage.batch import (
+    LARGE_REQUEST_SHARE,
+    cache_copy,
+    cached_enough,
+    done_before,
+    failing_batch,
+    split_and_retried,
+)
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import EvidenceRow, cite
 from oomctl.analyzers.triage.words import percent
@@ -48,6 +55,10 @@ def assess(case: Case) -> Assessment:
         result.add(
             f"the allocation was made for a prompt: {frame_words(frames)}", max(f["weight"] for f in frames), frames[:3]
         )
+    if not frames and _of_many_tokens(case):
+        layer = case.frames_of("serving", "layer")[:1]
+        says = f"a layer asked for it, for more than one token of each sequence takes: {frame_words(layer)}"
+        result.add(says, 0.6, layer)
     usage = case.ask("kv_usage")
     if batch is None or not batch["prefill_tokens"]:
         _prompt_load(case, result, usage)
@@ -61,6 +72,9 @@ def assess(case: Case) -> Assessment:
     done = done_before(case) if cached_enough(case) else []
     if done:
         result.object("a batch of that size had run before, and enough was cached: it is not the size alone", 0.6, done[:1])
+    elif split_and_retried(case):
+        says = "enough was cached, in pieces, and the allocator had gone on after earlier retries: it is not the size alone"
+        result.object(says, 0.4, split_and_retried(case))
     if result.evidence:
         logits = case.frames_of("serving", "logits")
         encoder = case.called(MULTIMODAL)
@@ -72,6 +86,12 @@ def assess(case: Case) -> Assessment:
         else:
             result.causes.append(_chunk(case, batch))
     return result
+
+
+def _of_many_tokens(case: Case) -> bool:
+    """Whether a layer of a library's model asked for it, in a size that is large for a step of one token per sequence."""
+    large = (case.share(case.figures["requested_bytes"]) or 0) >= LARGE_REQUEST_SHARE
+    return large and case.of_script and not case.frames_of("serving", "decode") and not cache_copy(case)
 
 
 def _prompt_load(case: Case, result: Assessment, usage: list[EvidenceRow]) -> None:

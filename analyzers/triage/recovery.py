@@ -35,6 +35,8 @@ def assess(case: Case) -> Assessment:
         result.add("the sleep-mode allocator failed, and the worker had been put to sleep", 0.6, [cumem[0], slept[0]])
     if not (frames and frames[0]["part"] == "adapter") and under_way(case):
         result.add("the worker was waking up or changing its model, and had not served since", 0.55, slept[:1])
+        again = case.frames_of("load_time") if case.frame_phase == "load_time" else []
+        result.add("weights were being loaded again", 0.4, again[:1])
         told = [row for row in slept if "recover" in (row["detail"] or "")]
         late = told or [row for row in case.ask("outcome") if row["what"] == "reloading"]
         if late:

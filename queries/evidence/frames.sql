@@ -17,5 +17,6 @@ FROM stack
 INNER JOIN phase_marker AS marker
     ON regexp_full_match(stack.function, marker.function_pattern)
     AND (marker.file_pattern IS NULL OR regexp_matches(stack.file, marker.file_pattern))
+    AND (marker.code_pattern IS NULL OR regexp_matches(coalesce(stack.code, ''), marker.code_pattern))
 WHERE stack.stream = $stream AND stack.stack_id = $stack_id
 ORDER BY stack.depth DESC, marker.weight DESC, marker.phase, marker.part, stack.seq;

@@ -67,6 +67,7 @@ frame AS (
     INNER JOIN phase_marker AS marker
         ON regexp_full_match(stack.function, marker.function_pattern)
         AND (marker.file_pattern IS NULL OR regexp_matches(stack.file, marker.file_pattern))
+        AND (marker.code_pattern IS NULL OR regexp_matches(coalesce(stack.code, ''), marker.code_pattern))
     WHERE stack.line IS NOT NULL
         AND EXISTS (SELECT 1 FROM failed WHERE failed.stream = stack.stream AND failed.stack_id = stack.stack_id)
     GROUP BY stack.stream, stack.line

@@ -37,6 +37,7 @@ class Fixture:
 
 
 EVIDENCE = {
+    "allocator": Fixture("hand"),
     "arguments": Fixture("warm_up_capture"),
     "batch": Fixture("prefill_long_prompt"),
     "components": Fixture("warm_up_capture", ranks=2),
@@ -104,6 +105,11 @@ HAND: Sequence[Row] = [
         for seq, free in [(30, 2 << 30), (31, 1 << 30), (32, 30 << 30)]
     ),
     make_row("host", {"cgroup_limit_bytes": 48 << 30, "cgroup_current_bytes": 48 << 30}, COMMON | {"seq": 33, "line": 33}),
+    make_row("allocator", {"num_alloc_retries": 9, "num_ooms": 9}, COMMON | {"seq": 3, "line": 3}),
+    make_row("allocator", {"num_alloc_retries": 4, "num_ooms": 1}, COMMON | {"seq": 16, "line": 16}),
+    make_row("allocator", {"num_alloc_retries": 12, "num_ooms": 2}, COMMON | {"seq": 44, "line": 44}),
+    make_row("allocator", {"allocated_bytes": 40 << 30}, COMMON | {"seq": 17, "line": 17}),
+    make_row("allocator", {"inactive_split_bytes": 4 << 30}, COMMON | {"seq": 18, "line": 18}),
     make_row("lifecycle", {"phase": "draining"}, COMMON | {"seq": 1, "line": 1}),
     make_row("fault", {"code": "probe_kill", "detail": "probe failed"}, COMMON | {"seq": 40, "line": 40}),
     make_row("request", {"request_id": "early", "sampled_by": "scheduler_dump"}, COMMON | {"seq": 2, "line": 2}),

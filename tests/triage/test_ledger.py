@@ -11,7 +11,8 @@ from oomctl import queries
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.groups import incidents
 from oomctl.analyzers.triage.ledger import memory_at_oom
-from oomctl.schemas import storage
+from oomctl.schemas import ddl, storage
+from oomctl.schemas.events import KINDS
 from oomctl.schemas.verdict import MemoryNode
 from tests.scenarios import catalogue
 from tests.triage import tables
@@ -47,7 +48,8 @@ def connection() -> Iterator["DuckDBPyConnection"]:
 
 
 def ledger(connection: "DuckDBPyConnection", table: Table) -> MemoryNode | None:
-    connection.execute("DELETE FROM events")
+    for kind in KINDS.values():
+        connection.execute(f"DELETE FROM {ddl.stored(kind)}")
     storage.load_rows(connection, table.rows)
     members = incidents(connection)[0]
     return memory_at_oom(Case(connection, members[0], members))

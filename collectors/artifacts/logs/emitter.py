@@ -23,6 +23,7 @@ class Life:
         number: Its number within the stream, from 1.
         begun: Whether anything beyond its spawning was seen.
         ended: Whether it was seen to stop, or to die.
+        restarting: Whether its supervisor has said since that it is started again.
         loaded: Whether weights, or what is made after them, were seen.
         served: Whether it was ready or worked after that: what it loads then, it loads anew.
         spawned: (process, pid) that announced themselves.
@@ -34,6 +35,7 @@ class Life:
     number: int = 1
     begun: bool = False
     ended: bool = False
+    restarting: bool = False
     loaded: bool = False
     served: bool = False
     spawned: dict[str | None, int | None] = field(default_factory=dict)
@@ -62,6 +64,8 @@ class Emitter:
         worker = record.worker or self._stream
         life = self._lives.setdefault(worker, Life())
         for fact in facts:
+            if life.restarting and fact.kind == "lifecycle" and fact.fields["phase"] == "loading":
+                self._begin_anew(life)
             if life.served and fact.kind == "lifecycle" and fact.fields["phase"] == "loading":
                 fact.fields["phase"] = "reloading"
         facts = [fact for fact in facts if not self._repeated(life, record, fact)]
@@ -136,6 +140,16 @@ class Emitter:
         return bool(told == fact.fields["phase"])
 
     @staticmethod
+    def _begin_anew(life: Life) -> None:
+        """A new incarnation: one that announced itself, or one that a supervisor started and that loads its weights."""
+        life.number += 1
+        life.begun = life.ended = life.restarting = life.loaded = life.served = False
+        life.spawned.clear()
+        life.ranks.clear()
+        life.phases.clear()
+        life.engine = None
+
+    @staticmethod
     def _follow(life: Life, record: Record, fact: Fact) -> None:
         """Notice starts and ends. A process that announces itself again, or after an end, begins a new incarnation."""
         if fact.kind == "lifecycle":
@@ -144,15 +158,11 @@ class Emitter:
                 reloading = "reloading" in life.phases.values()  # a server announces the engine that it loads anew
                 again = record.process in life.spawned and life.begun and not reloading
                 if life.ended or again:
-                    life.number += 1
-                    life.begun = life.ended = life.loaded = life.served = False
-                    life.spawned.clear()
-                    life.ranks.clear()
-                    life.phases.clear()
-                    life.engine = None
+                    Emitter._begin_anew(life)
                 life.spawned[record.process] = record.pid
             elif phase in _ENDINGS:
                 life.ended = True
+                life.restarting = str(fact.fields.get("detail")).startswith("restart:")
             else:
                 life.begun = True
                 life.loaded = life.loaded or phase in _AFTER_WEIGHTS

@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterator
 
 from oomctl.collectors.artifacts.logs import torch_message
-from oomctl.collectors.artifacts.logs.fact import Fact, Rules, manifest, phase
+from oomctl.collectors.artifacts.logs.fact import Fact, Rules, integer, manifest, phase
 from oomctl.collectors.artifacts.logs.headers import HeaderPattern
 from oomctl.collectors.artifacts.logs.pattern import Pattern
 from oomctl.collectors.artifacts.logs.record import Record
+from oomctl.collectors.artifacts.logs.units import size
 
 name = "pytorch"
 rules = Rules()
@@ -28,8 +29,17 @@ HEADER = HeaderPattern(
 
 @rules.on("Loading checkpoint shards", r"Loading checkpoint shards: +0%")
 @rules.on("loading weights file")
+@rules.on("loading configuration file")
+@rules.on("Loading weights:", r"Loading weights: +\d{1,2}%")
 def _loading(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield phase("loading", match[0])
+
+
+@rules.on("Loading checkpoint shards", r"Loading checkpoint shards: +100%")
+@rules.on("Loading weights:", r"Loading weights: +100%")
+def _loaded(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    """The bars of transformers, as of 4.x and 5.x."""
+    yield phase("weights_loaded", match[0])
 
 
 @rules.on("server process [", r"Started server process \[(\d{1,10})\]")
@@ -38,6 +48,7 @@ def _server_process(match: re.Match[str], _: Record) -> Iterator[Fact]:
 
 
 @rules.on("Application startup complete")
+@rules.on("Uvicorn running on")
 def _ready(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield phase("ready", match[0])
 
@@ -93,10 +104,58 @@ def _survived(match: re.Match[str], record: Record) -> Iterator[Fact]:
     yield Fact("oom", fields | (parsed.fields if parsed is not None else {}))
 
 
+@rules.on("num_blocks = ", r"PagedAttentionCache initialized with \S*num_blocks = (\d+), \S*block_size = (\d+)")
+def _paged(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    """transformers' own continuous batching."""
+    blocks, each = integer(match[1]), integer(match[2])
+    fields = {"tier": "device", "total_blocks": blocks, "block_size": each, "total_tokens": blocks * each}
+    yield Fact("kv_pool", fields)
+    yield phase("kv_allocated")
+
+
+@rules.on("cum KV: ", r"Scheduled: (\d+), Waiting: (\d+), Active: \d+\. cum Q: (\d+)\. cum KV: \d+, free blocks: (\d+)")
+def _scheduled(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    """A batch of it: each running sequence adds one query token, a prompt all of its own."""
+    requests, waiting, tokens, free = (integer(match[index]) for index in (1, 2, 3, 4))
+    prefill = max(tokens - requests, 0)
+    fields = {"mode": "prefill" if prefill else "decode", "prefill_tokens": prefill}
+    yield Fact("step", {**fields, "running_requests": requests, "waiting_requests": waiting})
+    yield Fact("kv_pool", {"tier": "device", "free_blocks": free})
+
+
+_TABLE = {
+    "Allocated memory": "allocated_bytes",
+    "Active memory": "active_bytes",
+    "Requested memory": "requested_bytes",
+    "GPU reserved memory": "reserved_bytes",
+    "Non-releasable memory": "inactive_split_bytes",
+}
+
+
+@rules.on("CUDA OOMs:", r"CUDA OOMs: (\d{1,12}) +\| +cudaMalloc retries: (\d{1,12})")
+def _retries(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    """torch.cuda.memory_summary()."""
+    yield Fact("allocator", {"num_ooms": integer(match[1]), "num_alloc_retries": integer(match[2])})
+
+
+def _figure(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    amount = size(match[2], match[3])
+    if amount is not None:
+        yield Fact("allocator", {_TABLE[match[1]]: amount.bytes})
+
+
+for _row in _TABLE:
+    rules.on(f"| {_row}", rf"\| ({_row}) +\| +(\d{{1,15}}) ([KMG]iB|B) +\|")(_figure)
+
+
 def exception(error_type: str, message: str, functions: frozenset[str]) -> Fact | None:
     """Device faults that are not about memory, though their text may say "memory"."""
     if "illegal memory access" in message or "cudaErrorIllegalAddress" in message:
         return Fact("fault", {"code": "illegal_access", "detail": message[:1000], "fatal": True})
+    if "No requests can be scheduled and no request can be offloaded" in message:
+        return Fact(
+            "oom", {"resource": "kv_blocks", "api": "engine", "error_type": "no_free_blocks", "message": message[:2000]}
+        )
     if "Watchdog caught collective operation timeout" in message:
         return Fact("fault", {"code": "nccl_timeout", "detail": message[:1000], "fatal": True})
     workspace = _WORKSPACE.search(message)

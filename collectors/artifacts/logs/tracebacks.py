@@ -29,11 +29,17 @@ _BOX = re.compile(r"^\W{0,4}[\u2500\u256d+-]{4,} Traceback \(most recent call la
 _BOX_FRAME = re.compile(r"^\s*[\u2502|] (/\S{1,1000}):(\d{1,9}) in (\S{1,300})")
 _BOX_PART = re.compile(r"^\s*[\u2502\u2570|]")
 """rich draws a frame around tracebacks: typer's programs, such as TGI's shards, print them so."""
+_NOTEBOOK = re.compile(r"^[A-Za-z_][\w.]{0,200} {2,}Traceback \(most recent call last\)$")
+_CELL_FRAME = re.compile(
+    r"^(?:File )?([~/\w<][^\s:(]{0,1000}\.\w{1,8}|<ipython-input-[\w-]{1,80}>)(?::(\d{1,9}),)? in ([\w.<>]{1,300})(?:\(|$)"
+)
+_CELL_CODE = re.compile(r"^-{1,8}> ?(\d{1,9}) (.*)$")
+"""IPython names the type first, then each frame's file and function, and points at the line among its neighbours."""
 _MARKS = re.compile(r"^\s*[\^~][\^~\s]*$|^\s*\[Previous line repeated \d+ more times?\]$|^\s*\+?-*\+?\s*$")
 _EXCEPTION = re.compile(r"^((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:: ?(.*))?$", re.DOTALL)
 _NAMED = re.compile(r"(?:Error|Exception|Exit|Interrupt|Dead|Died|OutOfMemory|Timeout|Fault|Failure)\w*$")
-_OTHERS = re.compile(r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL): |(?:\S+: line \d+: +\d+ )?Killed\b")
-"""Bare lines that no exception's message holds: uvicorn's, and the shell's word on a kill."""
+_OTHERS = re.compile(r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL): |(?:\S+: line \d+: +\d+ )?Killed\b|\|={20}")
+"""Bare lines that no exception's message holds: uvicorn's, the shell's word on a kill, a table of PyTorch's."""
 _LINK = re.compile(r"^\s*(?:During handling of the above exception|The above exception was the direct cause)")
 
 
@@ -59,6 +65,7 @@ class Traceback:
         error_type: Exception type as printed; "" where the log ends before it.
         message: What follows the type, with its continuation lines.
         at: The exception line.
+        notebook: Whether IPython prints it.
         after: Lines of the message that follow the exception line.
     """
 
@@ -69,6 +76,7 @@ class Traceback:
     message: str = ""
     at: Record | None = None
     after: int = 0
+    notebook: bool = False
     _code_next: bool = False
 
 
@@ -103,7 +111,9 @@ class Assembler:
             done += self._close([self._open[key] for key in keys if key in self._open])
             if len(self._open) > MAX_OPEN:
                 done += self._close([next(iter(self._open.values()))])
-            self._open.update(dict.fromkeys(keys, Traceback(record, record.line)))
+            self._open.update(
+                dict.fromkeys(keys, Traceback(record, record.line, notebook=_NOTEBOOK.match(text) is not None))
+            )
             return True, done
         current = self._open.get(keys[0])
         if current is None:
@@ -122,7 +132,14 @@ class Assembler:
         """Take a frame, its code, or the exception line; False where the line is none of these."""
         text = record.text
         frame = _FRAME.match(text) or _BOX_FRAME.match(text)
-        if frame is not None:
+        cell = _CELL_FRAME.match(text) if frame is None and current.notebook else None
+        if cell is not None:
+            function = cell[3].rpartition(".")[2]
+            current.frames = [*current.frames, Frame(cell[1], int(cell[2] or 0), function, record)][-MAX_FRAMES:]
+        elif current.notebook and (pointed := _CELL_CODE.match(text)) is not None:
+            if current.frames:
+                current.frames[-1] = replace(current.frames[-1], line=int(pointed[1]), code=pointed[2].strip()[:500])
+        elif frame is not None:
             if len(current.frames) == MAX_FRAMES:
                 del current.frames[MAX_FRAMES // 2]
             current.frames.append(Frame(frame[1], int(frame[2]), (frame[3] or "").strip(), record))
@@ -154,7 +171,9 @@ class Assembler:
     def _starts(text: str) -> bool:
         if START in text:
             return True
-        return ("Traceback" in text and _BOX.match(text) is not None) or ("ray::" in text and _RAY.search(text) is not None)
+        if "Traceback" in text and (_BOX.match(text) is not None or _NOTEBOOK.match(text) is not None):
+            return True
+        return "ray::" in text and _RAY.search(text) is not None
 
     @staticmethod
     def _ends(text: str) -> bool:

@@ -55,7 +55,7 @@ _TERMINATED = Pattern(
     r"|^KeyboardInterrupt: terminated$|code=(?:killed|exited), status=15/TERM|^Stopping \S.{0,80}\.service"
 )
 _DIED = Pattern(r"(?:Worker proc|Engine core proc|Process) (\S{1,80}) died unexpectedly \(exit code: (-?\d{1,4})\)")
-_RESTART = Pattern(r"Scheduled restart job, restart counter is at (\d+)|Found left-over process")
+_RESTART = Pattern(r"Scheduled restart job, restart counter is at (\d+)|Found left-over process|will restart worker group")
 
 
 def facts(text: str) -> list[Fact]:
