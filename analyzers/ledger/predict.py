@@ -162,7 +162,13 @@ def _add_pool(ledger: Ledger, engine: Engine) -> None:
         quality = "predicted" if engine.kv_bytes is not None else "estimated"
         blocks = min(blocks_of(budget, own) for budget, own in zip(known, ledger.kv, strict=True) if own.bytes_per_block)
     for stage, own in enumerate(ledger.kv):
-        ledger.entries.append(_pool_entry(rank_of(stage, engine), blocks * own.bytes_per_block, quality, ""))
+        rank = rank_of(stage, engine)
+        less, more = _slack(ledger, rank) if quality == "estimated" else (0, 0)
+        entry = _pool_entry(rank, blocks * own.bytes_per_block, quality, "")
+        if quality == "estimated" and entry.bytes is not None:
+            low, high = max(entry.bytes - less, 0), entry.bytes + more
+            entry = msgspec.structs.replace(entry, low_bytes=low, high_bytes=high)
+        ledger.entries.append(entry)
     first = next(own for own in ledger.kv if own.bytes_per_block)
     need = first.blocks_per_request
     ledger.pool = Pool(
@@ -190,6 +196,16 @@ def _budget(ledger: Ledger, engine: Engine, rank: int) -> int | None:
     if ledger.device_bytes is None or len(known) < len(parts):
         return None
     return int(ledger.device_bytes * engine.utilization) - sum(known)
+
+
+def _slack(ledger: Ledger, rank: int) -> tuple[int, int]:
+    """(less, more) by which the pool may differ: it is what the estimated charges leave."""
+    less = more = 0
+    for entry in ledger.entries:
+        if entry.rank == rank and entry.component in ("activation", "non_torch") and entry.bytes is not None:
+            less += (entry.high_bytes or entry.bytes) - entry.bytes
+            more += entry.bytes - (entry.low_bytes or entry.bytes)
+    return less, more
 
 
 def _why_no_budget(ledger: Ledger) -> str:

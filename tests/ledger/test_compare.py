@@ -6,6 +6,7 @@ import msgspec
 
 from oomctl.analyzers.ledger import Engine, ModelShape, predict
 from oomctl.analyzers.ledger.compare import breaches, diff
+from oomctl.analyzers.ledger.reconcile import Reconciled
 from oomctl.schemas.ledger import Ledger
 from tests.cli.run import oomctl
 from tests.ledger import configs
@@ -55,3 +56,23 @@ def test_the_commands(tmp_path: Path) -> None:
     assert (ran.code, "activation" in ran.out, ran.err) == (1, True, "")
     assert oomctl("ledger", "check", files[0], files[0], "--min-headroom", "1MiB").code == 0
     oomctl("ledger", "diff", files[0], str(tmp_path / "config.json")).assert_fails(3, "no ledger")
+
+
+LOG = """\
+(Worker_TP0 pid=7) INFO 03-01 10:00:00 [gpu_model_runner.py:4820] Model loading took 0.75 GiB memory and 1.500000 seconds
+(Worker_TP1 pid=8) INFO 03-01 10:00:00 [gpu_model_runner.py:4820] Model loading took 0.75 GiB memory and 1.500000 seconds
+"""
+
+
+def test_a_log_beside_a_ledger(tmp_path: Path) -> None:
+    (tmp_path / "worker.log").write_text(LOG)
+    ledger = of(tmp_path, tensor_parallel=2)
+    (tmp_path / "ledger.json").write_bytes(msgspec.json.encode(ledger))
+    ran = oomctl("ledger", "reconcile", str(tmp_path / "ledger.json"), str(tmp_path / "worker.log"), "--json")
+    found = msgspec.json.decode(ran.out, type=list[Reconciled])
+    assert [(one.rank, one.component, one.line) for one in found] == [(0, "weights", 1), (1, "weights", 2)]
+    for one in found:
+        assert one.predicted_bytes == ledger.total("weights")
+        assert one.remainder_bytes == one.measured_bytes - (ledger.total("weights") or 0)
+    text = oomctl("ledger", "reconcile", str(tmp_path / "ledger.json"), str(tmp_path / "worker.log")).out
+    assert "0.750 GiB" in text

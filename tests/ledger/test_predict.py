@@ -39,6 +39,15 @@ def test_a_pool_given_in_bytes_needs_no_estimate(tmp_path: Path) -> None:
     assert {entry.quality for entry in ledger.entries if entry.component == "kv_pool"} == {"predicted"}
 
 
+def test_an_estimated_pool_has_the_interval_of_what_it_is_left_by(tmp_path: Path) -> None:
+    ledger = predict(ModelShape.from_config(configs.write(tmp_path, configs.DENSE)), Engine(), 80 * 2**30)
+    pool = next(entry for entry in ledger.entries if entry.component == "kv_pool")
+    charged = [entry for entry in ledger.entries if entry.component in ("activation", "non_torch")]
+    width = sum((entry.high_bytes or 0) - (entry.low_bytes or 0) for entry in charged)
+    assert (pool.high_bytes or 0) - (pool.low_bytes or 0) == width > 0
+    assert (pool.low_bytes or 0) < (pool.bytes or 0) < (pool.high_bytes or 0)
+
+
 def test_what_is_unknown_is_null_with_its_reason(tmp_path: Path) -> None:
     ledger = predict(ModelShape.from_config(configs.write(tmp_path, configs.DENSE)), Engine(version=(0, 11)), 80 * 2**30)
     unknown = [entry for entry in ledger.entries if entry.bytes is None]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oomctl.cli.options import Format, FormatOption, JsonOption, chosen_format
+from oomctl.cli.options import Format, FormatOption, JsonOption, PathsArgument, chosen_format
 from oomctl.schemas.errors import ExitCode, OomctlError
 
 if TYPE_CHECKING:
@@ -114,6 +114,33 @@ def check(
         sys.stdout.write(escape(line) + "\n")
     if found:
         raise typer.Exit(ExitCode.FINDINGS)
+
+
+@ledger.command("reconcile")
+def reconcile(
+    kept: LedgerArgument,
+    paths: PathsArgument,
+    json: JsonOption = False,
+) -> None:
+    """Put what a log or recording measured beside a ledger, with what remains."""
+    from oomctl.analyzers.ledger.reconcile import reconcile as run
+    from oomctl.cli.boundary import warn
+    from oomctl.pipeline import open_inputs
+
+    predicted = _read(kept)
+    loaded = open_inputs(paths, warn)
+    try:
+        found = run(predicted, loaded.connection)
+    finally:
+        loaded.connection.close()
+    if json:
+        import msgspec
+
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found)).decode() + "\n")
+        return
+    from oomctl.cli.render.ledger import reconciled_text
+
+    sys.stdout.write(reconciled_text(found))
 
 
 def _read(path: Path) -> "Ledger":

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from oomctl.analyzers.ledger.compare import Diff
+from oomctl.analyzers.ledger.reconcile import Reconciled
 from oomctl.cli.render.text import escape
 from oomctl.schemas.ledger import GIB, Entry, Ledger
 
@@ -82,3 +83,17 @@ def _size(value: int | None) -> str:
 
 def _latency(value: float | None) -> str:
     return "not measured" if value is None else f"{value:.0f} us"
+
+
+def reconciled_text(found: list[Reconciled]) -> str:
+    """Predicted beside measured, newline at its end."""
+    if not found:
+        return "nothing was measured\n"
+    lines = [f"{'rank':>4}  {'component':<12}{'predicted':>14}{'measured':>14}{'remainder':>14}  {'quality':<10}  line"]
+    for one in found:
+        left = "" if one.remainder_bytes is None else f"{one.remainder_bytes / GIB:+.3f} GiB"
+        lines.append(
+            f"{one.rank:>4}  {one.component:<12}{_size(one.predicted_bytes):>14}{_size(one.measured_bytes):>14}{left:>14}"
+            f"  {one.quality or '-':<10}  {one.line or '-'}"
+        )
+    return "\n".join(lines) + "\n"
