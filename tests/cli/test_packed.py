@@ -155,7 +155,7 @@ def test_zeros_are_no_log_and_take_no_memory(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 3
-    assert done.stderr.startswith("oomctl: error: not a text log (bomb.gz)\n")
+    assert done.stderr.startswith("oomctl: error: no text in the first 256 MiB (bomb.gz)\n")
     assert int(done.stdout) < 200 * 1024
 
 
