@@ -1,4 +1,4 @@
-"""llama.cpp's log lines: its life and what it prints of memory. They carry no header of their own.
+"""llama.cpp's log lines: its life and what it prints of memory. Newer builds head them with the time since the start.
 
 Its failures are in llamacpp_failures; ollama, which runs it, in ollama.
 
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from oomctl.collectors.artifacts.logs import llamacpp_failures, ollama
 from oomctl.collectors.artifacts.logs.fact import Fact, Rules, integer, manifest, memory, phase
+from oomctl.collectors.artifacts.logs.headers import HeaderPattern
 from oomctl.collectors.artifacts.logs.record import Record
 from oomctl.collectors.artifacts.logs.units import size
 
@@ -17,7 +18,16 @@ name = "llamacpp"
 rules = Rules()
 rules.include(llamacpp_failures.rules)
 rules.include(ollama.rules)
-HEADERS = ollama.HEADERS
+HEADERS = (
+    *ollama.HEADERS,
+    HeaderPattern(
+        engine="llamacpp",
+        # Minutes, seconds, milli- and microseconds since the start, by llama-server since 2025: no time of a day.
+        pattern=re.compile(r"(?<![\d.])\d{1,5}\.\d\d\.\d{3}\.\d{3} (?P<level>[DIWE]) "),
+        anchor=re.compile(r"\.\d{3}\.\d{3} [DIWE] "),
+        year=False,
+    ),
+)
 exception = llamacpp_failures.exception
 
 _PURPOSES = {
