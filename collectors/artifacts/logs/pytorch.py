@@ -108,7 +108,7 @@ def _survived(match: re.Match[str], record: Record) -> Iterator[Fact]:
 def _paged(match: re.Match[str], _: Record) -> Iterator[Fact]:
     """transformers' own continuous batching."""
     blocks, each = integer(match[1]), integer(match[2])
-    fields = {"tier": "device", "total_blocks": blocks, "block_size": each, "total_tokens": blocks * each}
+    fields = {"tier": "device", "total_blocks": blocks, "block_size_tokens": each, "total_tokens": blocks * each}
     yield Fact("kv_pool", fields)
     yield phase("kv_allocated")
 

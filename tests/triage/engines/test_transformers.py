@@ -79,6 +79,10 @@ OutOfMemoryError                          Traceback (most recent call last)
 --> 904         return self._apply(lambda t: t.cuda(device))
 
 """
+BATCHES = """2026-03-02 09:00:01,118 - ContinuousBatchingLogger - INFO - PagedAttentionCache initialized with self.num_blocks = 900, self.block_size = 32, page_size = 1024
+2026-03-02 09:00:09,118 - ContinuousBatchingLogger - DEBUG - Scheduled: 4, Waiting: 0, Active: 4. cum Q: 4. cum KV: 2048, free blocks: 700
+2026-03-02 09:00:10,118 - ContinuousBatchingLogger - DEBUG - Scheduled: 1, Waiting: 0, Active: 1. cum Q: 9000. cum KV: 9000, free blocks: 400
+"""
 REPORTS = [
     Report("a layer of the first step", LOADED + frames(GENERATE, FIRST, LAYER) + oom("2.10 GiB"), "oom", "prefill_spike"),
     Report("a layer of a later step", LOADED + frames(GENERATE, NEXT, LAYER) + oom("2.10 GiB"), "oom", None),
@@ -105,6 +109,7 @@ REPORTS = [
         "oom", "fragmentation",
     ),
     Report("no retry that helped", LOADED + frames(GENERATE, FIRST, LAYER) + oom("2.10 GiB", "14.00 GiB", "61.50 GiB") + SUMMARY.format(ooms=6, retries=6), "oom", "prefill_spike"),
+    Report("a prompt in a batch of its own", LOADED + BATCHES + frames(("transformers/generation/continuous_batching/continuous_api.py", "_generation_step", "x()"), LAYER) + oom("900.00 MiB"), "oom", "prefill_spike"),
     Report("no block for anybody", LOADED + frames(("transformers/generation/continuous_batching/continuous_api.py", "_inner_generation_loop", "x()")) + "RuntimeError: No requests can be scheduled and no request can be offloaded.\n", "oom", "decode_growth", "kv_blocks"),
 ]  # fmt: skip
 
