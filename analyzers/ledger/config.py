@@ -148,7 +148,7 @@ def _rotary_dim(fields: Fields, layers: tuple[Layer, ...]) -> int:
         return explicit
     head = fields.maybe("head_dim") or fields.need("hidden_size") // fields.need("num_attention_heads")
     share = fields.get("partial_rotary_factor") or fields.object("rope_parameters").get("partial_rotary_factor")
-    return int(head * share) if isinstance(share, int | float) else head
+    return int(head * share) if isinstance(share, int | float) and 0 < share <= 1 else head
 
 
 def _layer(fields: Fields, traits: Traits, kind: str, index: int) -> Layer:

@@ -1,9 +1,7 @@
 """How a checkpoint's matrices are packed, and what each one takes beside its payload."""
 
 import re
-from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
-from functools import lru_cache
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -80,36 +78,44 @@ class Quantization(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[tuple[str, Scheme], ...] = ()
     kv_fp8: bool = False
 
-    def of(self, module: str) -> Scheme:
-        """The packing of a module such as "layers.3.mlp.experts.0.gate_proj"."""
-        if not self.rules:
-            return self.default
-        for matcher, scheme in _matchers(self.rules):
-            if matcher(module):
-                return scheme
-        return self.default
+    def matcher(self) -> Callable[[str], Scheme]:
+        """What tells the packing of a module such as "layers.3.mlp.down_proj"; made once, since lists are long."""
+        found = _matchers(self.rules)
+
+        def of(module: str) -> Scheme:
+            return next((scheme for matches, scheme in found if matches(module)), self.default)
+
+        return of
 
 
-@lru_cache(maxsize=64)
-def _matchers(rules: tuple[tuple[str, Scheme], ...]) -> list[tuple[Any, Scheme]]:
-    """Exact names in one set per packing, since a checkpoint lists thousands of them; patterns one by one."""
-    exact: dict[Scheme, set[str]] = {}
-    found: list[tuple[Any, Scheme]] = []
+def _matchers(rules: tuple[tuple[str, Scheme], ...]) -> list[tuple[Callable[[str], bool], Scheme]]:
+    """Names in one set and wildcards in one expression per packing: a checkpoint may list thousands of them."""
+    names: dict[Scheme, set[str]] = {}
+    wildcards: dict[Scheme, list[str]] = {}
+    found: list[tuple[Callable[[str], bool], Scheme]] = []
     for pattern, scheme in rules:
         if pattern.startswith("re:"):
             found.append((_expression(pattern[3:]), scheme))
             continue
         bare = _CONTAINERS.sub("", pattern)
         if "*" in bare:
-            found.append((_wildcard(bare), scheme))
+            wildcards.setdefault(scheme, []).append(".*".join(map(re.escape, bare.split("*"))))
         else:
-            exact.setdefault(scheme, set()).add(bare)
-    for scheme, names in exact.items():
-        found.append((_named(names), scheme))
+            names.setdefault(scheme, set()).add(bare)
+    for scheme, some in names.items():
+        found.append((_named(some), scheme))
+    for scheme, parts in wildcards.items():
+        # "a.*" names whatever lies deeper too, and "a*b" what lies under it.
+        compiled = re.compile(f"(?:{'|'.join(parts)})(?:\\..*)?\\Z")
+        found.append((_matching(compiled), scheme))
     return found
 
 
-def _named(names: set[str]) -> Any:
+def _matching(compiled: re.Pattern[str]) -> Callable[[str], bool]:
+    return lambda module: compiled.match(module) is not None
+
+
+def _named(names: set[str]) -> Callable[[str], bool]:
     def match(module: str) -> bool:
         # A name also stands for what lies under it, and its last word alone for every module of that name.
         parts = module.split(".")
@@ -118,12 +124,7 @@ def _named(names: set[str]) -> Any:
     return match
 
 
-def _wildcard(pattern: str) -> Any:
-    # "a.*" also names a itself and whatever lies deeper.
-    return lambda module: fnmatchcase(module, pattern) or fnmatchcase(module, pattern + ".*")
-
-
-def _expression(pattern: str) -> Any:
+def _expression(pattern: str) -> Callable[[str], bool]:
     try:
         compiled = re.compile(pattern)
     except re.error as error:
@@ -158,8 +159,9 @@ def read_quantization(config: Mapping[str, Any], where: str) -> Quantization:
         return Quantization(name="compressed-tensors", default=default, rules=(*skipped, *rules))
     if method == "fp8":
         block = config.get("weight_block_size")
-        if isinstance(block, Sequence) and len(block) == 2:
-            scheme = Scheme(packing="fp8_block", bits=8, block=(int(block[0]), int(block[1])))
+        pair = _pair(block)
+        if pair is not None:
+            scheme = Scheme(packing="fp8_block", bits=8, block=pair)
         else:
             scheme = Scheme(packing="fp8_tensor", bits=8)
         return Quantization(name="fp8", default=scheme, rules=tuple(skipped))
@@ -248,7 +250,7 @@ def _compressed(weights: Mapping[str, Any], where: str) -> Scheme:
     if bits == 8 and kind == "float":
         if strategy == "block":
             block = weights.get("block_structure")
-            pair = (int(block[0]), int(block[1])) if isinstance(block, list) and len(block) == 2 else (128, 128)
+            pair = _pair(block) or (128, 128)
             return Scheme(packing="fp8_block", bits=8, block=pair)
         return Scheme(packing="fp8_channel" if strategy == "channel" else "fp8_tensor", bits=8)
     if bits == 4 and kind == "float":
@@ -264,6 +266,11 @@ def _compressed(weights: Mapping[str, Any], where: str) -> Scheme:
             group_index=bool(weights.get("actorder")),
         )
     raise OomctlError(f"quantised weights of {bits} bits, type {kind}, are not known ({where})")
+
+
+def _pair(value: Any) -> tuple[int, int] | None:
+    sized = isinstance(value, list) and len(value) == 2 and all(isinstance(one, int) and one > 0 for one in value)
+    return (value[0], value[1]) if sized else None
 
 
 def _names(value: Any) -> list[str]:

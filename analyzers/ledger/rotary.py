@@ -35,6 +35,6 @@ def _table(fields: Fields, scaling: Fields, dim: int, element: int | None) -> Ro
     factor = scaling.get("factor")
     if kind == "yarn" or kind == "deepseek_yarn":
         positions = scaling.maybe("original_max_position_embeddings") or positions
-    if isinstance(factor, int | float) and kind in ("linear", "dynamic", "yarn", "deepseek_yarn"):
+    if isinstance(factor, int | float) and 0 < factor < 2**20 and kind in ("linear", "dynamic", "yarn", "deepseek_yarn"):
         positions = int(positions * factor)
     return Rope(positions=positions, dim=dim, element_bytes=element)

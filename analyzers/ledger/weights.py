@@ -6,7 +6,6 @@ import msgspec
 
 from oomctl.analyzers.ledger.allocator import CachingAllocator
 from oomctl.analyzers.ledger.engine import Engine
-from oomctl.analyzers.ledger.quantization import Quantization
 from oomctl.analyzers.ledger.shape import Attention, Layer, Mla, Mlp, ModelShape, Moe, Rope, State
 from oomctl.analyzers.ledger.vision import vision_tensors
 from oomctl.schemas.errors import ExitCode, OomctlError
@@ -78,7 +77,7 @@ class _Rank:
         self.shape, self.engine, self.tp = shape, engine, engine.tensor_parallel
         self.element = engine.dtype_bytes or shape.element_bytes
         self.padding = VOCABULARY_PADDING if padded else 1
-        self.packed: Quantization = shape.quantization
+        self.packing_of = shape.quantization.matcher()
 
     def tensors(self, stage: int) -> Iterator[Tensor]:
         shape, ranks = self.shape, self.engine.pipeline_parallel
@@ -98,7 +97,7 @@ class _Rank:
         if last:
             yield from self.norm(shape.hidden)
             if not shape.tied_embeddings:
-                scheme = self.packed.of("lm_head") if self.packed.rules else None
+                scheme = self.packing_of("lm_head") if shape.quantization.rules else None
                 # A head is packed only where the checkpoint's list leaves it so, and says so by name.
                 if scheme is not None and scheme.packing != "none" and self.names_head():
                     yield from self.matrix("head", "lm_head", vocabulary // self.tp, shape.hidden)
@@ -111,7 +110,7 @@ class _Rank:
                     yield from self.layer(layer, index, [])
 
     def names_head(self) -> bool:
-        return any("lm_head" in pattern for pattern, _ in self.packed.rules)
+        return any("lm_head" in pattern for pattern, _ in self.shape.quantization.rules)
 
     def layer(self, layer: Layer, index: int, rotary: list[Tensor]) -> Iterator[Tensor]:
         name = f"layers.{index}"
@@ -192,7 +191,7 @@ class _Rank:
             experts, width = -(-own.experts // self.tp), own.intermediate
         else:
             experts, width = own.experts, self.split(own.intermediate, "the experts' intermediate size")
-        if self.packed.of(f"{name}.mlp.experts.0.gate_proj").packing == "mxfp4":
+        if self.packing_of(f"{name}.mlp.experts.0.gate_proj").packing == "mxfp4":
             width, hidden = mxfp4_padded(width, hidden, self.engine.version)
         yield Tensor("router", own.experts * self.shape.hidden * self.element)
         if own.router_bias:
@@ -220,7 +219,7 @@ class _Rank:
 
     def matrix(self, owner: str, module: str, out: int, into: int, copies: int = 1) -> Iterator[Tensor]:
         """Tensors of a matrix, or of `copies` of it that lie in one tensor each."""
-        for size in self.packed.of(module).tensors(out, into, self.element):
+        for size in self.packing_of(module).tensors(out, into, self.element):
             yield Tensor(owner, size * copies)
 
     def split(self, count: int, what: str) -> int:

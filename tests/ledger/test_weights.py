@@ -148,3 +148,25 @@ def test_an_unknown_quantization_is_refused_and_an_unknown_architecture_is_a_low
     with pytest.raises(OomctlError, match="hqq"):
         shape_of(configs.DENSE | {"quantization_config": {"quant_method": "hqq"}})
     assert "not known" in shape_of(configs.DENSE | {"architectures": ["NovelForCausalLM"]}).lower_bounds[0]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"hidden_size": "x"},
+        {"num_attention_heads": 0},
+        {"num_hidden_layers": 2**40},
+        {"partial_rotary_factor": float("inf")},
+        {"rope_scaling": {"rope_type": "linear", "factor": float("inf")}},
+        {"quantization_config": {"quant_method": "fp8", "weight_block_size": ["a", 0]}},
+        {"quantization_config": {"quant_method": "fp8", "modules_to_not_convert": ["re:("]}},
+        {"quantization_config": 3},
+        {"vision_config": {"model_type": "qwen3_vl"}},
+    ],
+    ids=str,
+)
+def test_a_damaged_config_is_one_error_or_is_read(wrong: dict[str, Any]) -> None:
+    try:
+        assert total(configs.DENSE | wrong) > 0
+    except OomctlError as error:
+        assert "\n" not in error.what
