@@ -137,7 +137,7 @@ class Cascade(msgspec.Struct, frozen=True, kw_only=True):
     failures: int
     ranks: tuple[str, ...] = ()
     lines: tuple[int, ...] = ()
-    """Of the first failures that joined, at most 20."""
+    """In the root's source, of the first failures that joined, at most 20."""
 
 
 class Incident(msgspec.Struct, kw_only=True, rename={"oom_class": "class"}):

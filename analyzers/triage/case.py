@@ -48,10 +48,15 @@ class Case:
 
     @cached_property
     def figures(self) -> EvidenceRow:
-        """The root's figures; where its message was cut off, those of a later copy of the same kind fill in."""
+        """The root's figures; where its message was cut off, those of a later copy of the same kind fill in.
+
+        Another source's are those of another rank, on a device of its own.
+        """
         figures: EvidenceRow = dict.fromkeys(_FIGURES)
         for member in self.members:
             if member["what"] != "oom" or member["resource"] != self.root.get("resource"):
+                continue
+            if member["stream"] != self.root["stream"]:
                 continue
             rows = self.ask("figures", stream=member["stream"], seq=member["seq"])
             own = rows[0] if rows else {}

@@ -6,7 +6,7 @@ from oomctl.analyzers.triage.evidence import EvidenceRow
 
 def survived(case: Case) -> tuple[bool | None, list[EvidenceRow]]:
     """Whether the worker went on after the failure, and the row that shows it; None where the log ends there."""
-    last = max(member["seq"] for member in case.members)
+    last = max(member["seq"] for member in case.members if member["stream"] == case.about["stream"])
     deaths = case.ask("deaths")
     if (
         case.root["what"] in ("killed", "death")

@@ -49,6 +49,7 @@ def incident(case: Case) -> Incident:
     if shown:
         says = "the worker went on" if went_on else "the engine died of it"
         evidence.append(statement(says, "survived", 0.5, shown))
+    evidence += _elsewhere(case)
     engine, version = case.engine
     when = root.get("ts")
     result = Incident(
@@ -181,10 +182,22 @@ def _identity(root: EvidenceRow) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+def _elsewhere(case: Case) -> list[Evidence]:
+    """What other sources tell of the same failure: the first line of each."""
+    first: dict[str, EvidenceRow] = {}
+    for member in case.members:
+        if member["stream"] != case.root["stream"]:
+            first.setdefault(member["stream"], member)
+    if not first:
+        return []
+    says = "another source tells of it too" if len(first) == 1 else f"{len(first)} other sources tell of it too"
+    return [statement(says, "cascade", 0.3, list(first.values())[:8])]
+
+
 def _cascade(case: Case) -> Cascade | None:
     followed = [member for member in case.members if member is not case.root]
     if not followed:
         return None
     ranks = sorted({member["rank_name"] for member in case.members if member["rank_name"]})
-    lines = tuple(member["line"] for member in followed if member["line"] is not None)
+    lines = tuple(m["line"] for m in followed if m["line"] is not None and m["stream"] == case.root["stream"])
     return Cascade(failures=len(followed), ranks=tuple(ranks), lines=lines[:20])

@@ -63,6 +63,7 @@ EVIDENCE = {
     "requests": Fixture("hand"),
     "restarts": Fixture("recovery_orphan_load"),
     "siblings": Fixture("warm_up_capture", ranks=2),
+    "tellers": Fixture("recovery_orphan_load", ranks=2),
     "writers": Fixture("recovery_orphan_load", ranks=2),
 }
 POSTMORTEM = {
