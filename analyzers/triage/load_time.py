@@ -44,7 +44,7 @@ def assess(case: Case) -> Assessment:
     if given_up and not said:
         result.add("the engine gave up loading the model", 0.6, given_up[:1])
     if case.stage == "loading" and case.frame_phase in (None, "load_time", "serving"):
-        host = case.root["resource"] == "host"
+        host = case.root["resource"] == "host" and case.root["what"] == "oom"
         # A kill from outside leaves no frame: the phase is all that there can be.
         result.add("the worker had begun to load and had not finished", 0.55 if host else 0.45, case.stage_rows)
         if case.root["what"] == "oom" and case.root["resource"] == "device" and not case.frames and not case.has_pool:
