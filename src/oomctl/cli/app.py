@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from oomctl.cli import attach, explain, export, freeze, import_, query, schema, triage
+from oomctl.cli import attach, explain, export, freeze, import_, query, schema, snapshot, triage
 from oomctl.cli.boundary import guard
 from oomctl.cli.ledger import ledger
 
@@ -30,6 +30,7 @@ app.command("freeze")(freeze.freeze)
 app.command("import")(import_.import_)
 app.command("export")(export.export)
 app.command("query")(query.query)
+app.command("snapshot")(snapshot.snapshot)
 app.command("explain")(explain.explain)
 app.add_typer(ledger)
 app.command("schema")(schema.schema)

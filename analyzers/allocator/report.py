@@ -1,0 +1,180 @@
+"""What `oomctl snapshot` tells of one device of one snapshot."""
+
+from typing import Literal
+
+import msgspec
+
+from oomctl.analyzers.allocator.components import component, words
+from oomctl.analyzers.allocator.fit import Fit, Request, fit, oom_request
+from oomctl.analyzers.allocator.state import Pool, pools, total
+from oomctl.analyzers.allocator.timeline import Holder, holders_at, holders_at_end, replay
+from oomctl.schemas.errors import ExitCode, OomctlError
+from oomctl.schemas.heap import Snapshot
+
+SCHEMA = "oomctl.snapshot/0"
+MAX_HOLDERS = 50
+Grouping = Literal["stack", "component", "pool", "rank"]
+
+
+class Share(msgspec.Struct, kw_only=True):
+    """Live memory of one stack, component or pool."""
+
+    name: str
+    component: str | None = None
+    bytes: int
+    blocks: int
+    frames: list[str] = []
+
+
+class Moment(msgspec.Struct, kw_only=True):
+    """An instant of the history, or its end (index None)."""
+
+    what: str
+    index: int | None
+    allocated_bytes: int
+    reserved_bytes: int
+    time_us: int | None = None
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """One device: bytes are the allocator's own, rounded; active memory of pending blocks is `pending_bytes`."""
+
+    file: str
+    device: int
+    rank: int | None
+    reserved_bytes: int
+    allocated_bytes: int
+    pending_bytes: int
+    inactive_bytes: int
+    rounding_bytes: int
+    releasable_bytes: int
+    split_bytes: int
+    private_inactive_bytes: int
+    events: int
+    peak: Moment | None
+    at: Moment
+    grouping: Grouping
+    holders: list[Share]
+    pools: list[Pool]
+    fit: Fit | None
+    notes: list[str]
+
+
+def report(
+    snapshot: Snapshot, device: int, at: str | None, by: Grouping, request: Request | None, rank: int | None = None
+) -> Report:
+    """Everything about a device.
+
+    Args:
+        snapshot: As read.
+        device: Which.
+        at: peak, oom, an index of the history, or None for the snapshot's own instant.
+        by: What holders are summed by.
+        request: An allocation to try; None takes the snapshot's newest oom entry, if that is the device's.
+        rank: Of the file, where known.
+
+    Raises:
+        OomctlError: If `at` names no instant of the history.
+    """
+    found = pools(snapshot, device)
+    failed = oom_request(snapshot)
+    failed = failed if failed is not None and failed.device == device else None
+    asked = request or failed
+    timeline = replay(snapshot, device)
+    history = snapshot.histories.get(device)
+    active = total(found, "allocated_bytes") + total(found, "pending_bytes")
+    moment = Moment(what="snapshot", index=None, allocated_bytes=active, reserved_bytes=total(found, "reserved_bytes"))
+    peak = None
+    if timeline is not None and history is not None:
+
+        def instant(what: str, n: int) -> Moment:
+            time = history.times_us[n]
+            return Moment(
+                what=what,
+                index=n,
+                allocated_bytes=timeline.allocated_bytes[n],
+                reserved_bytes=timeline.reserved_bytes[n],
+                time_us=time if time >= 0 else None,
+            )
+
+        peak = instant("peak", timeline.peak)
+        if at is not None:
+            moment = instant(at, _index(at, timeline.peak, failed, len(history), snapshot.name))
+    elif at is not None:
+        raise OomctlError(f"no history on device {device} ({snapshot.name})", "leave --at out", ExitCode.USAGE)
+    live = holders_at_end(snapshot, device) if moment.index is None else holders_at(snapshot, device, moment.index)
+    return Report(
+        file=snapshot.name,
+        device=device,
+        rank=rank,
+        **{
+            f"{name}_bytes": total(found, f"{name}_bytes")
+            for name in ("reserved", "allocated", "pending", "inactive", "rounding", "releasable", "split")
+        },
+        private_inactive_bytes=total([pool for pool in found if pool.private], "inactive_bytes"),
+        events=len(history) if history is not None else 0,
+        peak=peak,
+        at=moment,
+        grouping=by,
+        holders=_shares(snapshot, live, found, by)[:MAX_HOLDERS],
+        pools=found,
+        fit=fit(snapshot, asked) if asked is not None else None,
+        notes=_notes(snapshot, found, asked),
+    )
+
+
+def _index(at: str, peak: int, failed: Request | None, length: int, name: str) -> int:
+    if at == "peak":
+        return peak
+    if at == "oom":
+        if failed is None or failed.index is None:
+            raise OomctlError(f"no oom entry in the history ({name})", "use --at peak, or leave it out", ExitCode.USAGE)
+        return failed.index
+    if at.isdecimal() and len(at) < 12 and int(at) < length:
+        return int(at)
+    raise OomctlError(f"--at {at[:40]!r} names no instant", f"peak, oom, or 0 to {length - 1}", ExitCode.USAGE)
+
+
+def _shares(snapshot: Snapshot, live: list[Holder], found: list[Pool], by: Grouping) -> list[Share]:
+    if by == "pool":
+        return [
+            Share(
+                name=f"pool {p.pool} stream {p.stream} {p.size_class}",
+                bytes=p.allocated_bytes + p.pending_bytes,
+                blocks=p.blocks,
+            )
+            for p in found
+        ]
+    if by == "rank":
+        return [Share(name=snapshot.name, bytes=sum(h.bytes for h in live), blocks=sum(h.blocks for h in live))]
+    shares = []
+    for holder in live:
+        frames = snapshot.frames_of(holder.stack)
+        told = [f"{function} ({file}:{line})" for file, line, function in frames[:40]]
+        shares.append(
+            Share(name=words(frames), component=component(frames), bytes=holder.bytes, blocks=holder.blocks, frames=told)
+        )
+    if by == "stack":
+        return shares
+    summed: dict[str, Share] = {}
+    for share in shares:
+        kind = share.component or ""
+        if kind in summed:
+            summed[kind].bytes += share.bytes
+            summed[kind].blocks += share.blocks
+        else:
+            summed[kind] = Share(name=kind, component=kind, bytes=share.bytes, blocks=share.blocks)
+    return sorted(summed.values(), key=lambda share: -share.bytes)
+
+
+def _notes(snapshot: Snapshot, found: list[Pool], asked: Request | None) -> list[str]:
+    notes = list(snapshot.problems)
+    if any(history.overflowed for history in snapshot.histories.values()):
+        notes.append("the history lost its oldest events: a peak before them is not seen")
+    if asked is None and found:
+        largest = max(pool.largest_free_block_bytes for pool in found)
+        notes.append(
+            f"no oom entry in the history: nothing here says that an allocation failed; the largest free "
+            f"block has {largest:,} bytes; try a size with `oomctl snapshot fit FILE --request SIZE`"
+        )
+    return notes

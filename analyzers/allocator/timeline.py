@@ -1,0 +1,116 @@
+"""The history replayed: allocated and reserved after each event, anchored at the state that the snapshot ends with."""
+
+from itertools import accumulate
+
+import msgspec
+
+from oomctl.analyzers.allocator.rules import rounded
+from oomctl.schemas.heap import NO_STACK, History, Snapshot
+
+_ALLOCATES = {"alloc": 1, "free_completed": -1, "free": -1}
+_RESERVES = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
+
+
+class Timeline(msgspec.Struct):
+    """Bytes after each event, and where they peak; pending blocks count as allocated, as the allocator's `active` does."""
+
+    allocated_bytes: list[int]
+    reserved_bytes: list[int]
+    peak: int
+    """Index of the first event after which allocated was highest."""
+
+
+class Holder(msgspec.Struct):
+    """Live memory of one stack."""
+
+    stack: int
+    bytes: int
+    blocks: int
+
+
+def replay(snapshot: Snapshot, device: int) -> Timeline | None:
+    """The timeline of a device; None without events. Bytes are rounded to 512; unsplit rests are not seen."""
+    history = snapshot.histories.get(device)
+    if history is None:
+        return None
+    segments = [segment for segment in snapshot.segments if segment.device == device]
+    active_end = sum(b.size_bytes for s in segments for b in s.blocks if b.state != "inactive")
+    reserved_end = sum(segment.total_bytes for segment in segments)
+    sizes = {size: rounded(size) for size in set(history.sizes_bytes)}
+    signs = [_ALLOCATES.get(action, 0) for action in history.actions]
+    moves = [sign * sizes[size] if sign else 0 for sign, size in zip(signs, history.sizes_bytes, strict=True)]
+    allocated = _anchored(moves, active_end)
+    signs = [_RESERVES.get(action, 0) for action in history.actions]
+    moves = [sign * size for sign, size in zip(signs, history.sizes_bytes, strict=True)]
+    return Timeline(allocated, _anchored(moves, reserved_end), allocated.index(max(allocated)))
+
+
+def holders_at_end(snapshot: Snapshot, device: int) -> list[Holder]:
+    """Who holds the active blocks of the snapshot, the largest first; a block without a stack has that of its alloc."""
+    made = _last_allocations(snapshot.histories.get(device))
+    held: dict[int, Holder] = {}
+    for segment in snapshot.segments:
+        if segment.device != device:
+            continue
+        for block in segment.blocks:
+            if block.state != "inactive":
+                stack = block.stack if block.stack != NO_STACK else made.get(block.address, NO_STACK)
+                _hold(held, stack, block.size_bytes)
+    return _sorted(held)
+
+
+def holders_at(snapshot: Snapshot, device: int, index: int) -> list[Holder]:
+    """Who held memory after an event: what is held at the end, with the events since then undone."""
+    history = snapshot.histories[device]
+    live: dict[int, tuple[int, int]] = {}
+    for segment in snapshot.segments:
+        if segment.device == device:
+            for block in segment.blocks:
+                if block.state != "inactive":
+                    live[block.address] = (block.stack, block.size_bytes)
+    for n in range(len(history) - 1, index, -1):
+        action = history.actions[n]
+        if action == "alloc":
+            live.pop(history.addresses[n], None)
+        elif action in ("free_completed", "free"):
+            live[history.addresses[n]] = (NO_STACK, rounded(history.sizes_bytes[n]))
+    unnamed = {address for address, (stack, _) in live.items() if stack == NO_STACK}
+    for n in range(index, -1, -1):
+        if not unnamed:
+            break
+        address = history.addresses[n]
+        if history.actions[n] == "alloc" and address in unnamed:
+            unnamed.discard(address)
+            live[address] = (history.stacks[n], live[address][1])
+    held: dict[int, Holder] = {}
+    for stack, size in live.values():
+        _hold(held, stack, size)
+    return _sorted(held)
+
+
+def _anchored(moves: list[int], end: int) -> list[int]:
+    start = end - sum(moves)
+    return list(accumulate(moves, initial=start))[1:]
+
+
+def _last_allocations(history: History | None) -> dict[int, int]:
+    if history is None:
+        return {}
+    return {
+        address: stack
+        for action, address, stack in zip(history.actions, history.addresses, history.stacks, strict=True)
+        if action == "alloc"
+    }
+
+
+def _hold(held: dict[int, Holder], stack: int, size: int) -> None:
+    holder = held.get(stack)
+    if holder is None:
+        held[stack] = Holder(stack, size, 1)
+    else:
+        holder.bytes += size
+        holder.blocks += 1
+
+
+def _sorted(held: dict[int, Holder]) -> list[Holder]:
+    return sorted(held.values(), key=lambda holder: (-holder.bytes, holder.stack))

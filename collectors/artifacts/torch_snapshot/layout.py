@@ -1,0 +1,174 @@
+"""The layouts of a snapshot from PyTorch 1.x to after 2.13, checked and put into columns.
+
+Format: torch/csrc/cuda/memory_snapshot.cpp, Module.cpp before it. What a version lacks is derived or left unknown; keys
+that are not known here are not looked at.
+"""
+
+from typing import Any, Literal
+
+from oomctl.collectors.artifacts.torch_snapshot.load import HINT
+from oomctl.collectors.artifacts.torch_snapshot.stacks import Stacks
+from oomctl.schemas.errors import OomctlError
+from oomctl.schemas.heap import DEFAULT_POOL, UNKNOWN, Block, History, PoolId, Segment, Snapshot, State
+
+MAX_INTEGER = 2**63 - 1
+SPARE_VISITS = 1 << 20
+_STATES: dict[str, State] = {
+    "active_allocated": "active_allocated",
+    "active_pending_free": "active_pending_free",
+    "active_awaiting_free": "active_pending_free",
+    "inactive": "inactive",
+}
+
+
+def read_document(document: Any, name: str, size_bytes: int) -> Snapshot:
+    """Columns of a loaded document.
+
+    Args:
+        document: Plain containers, of anybody's making.
+        name: Of the file.
+        size_bytes: Of the file, unpacked: what is visited more often than it has bytes was repeated by reference.
+
+    Raises:
+        OomctlError: If it is no snapshot.
+    """
+    try:
+        return _Reader(size_bytes).read(document, name)
+    except ValueError as error:
+        raise OomctlError(f"not a snapshot: {error} ({name})", HINT) from None
+
+
+class _Reader:
+    def __init__(self, size_bytes: int) -> None:
+        self._visits_left = size_bytes + SPARE_VISITS
+        self._stacks = Stacks(self._spend)
+
+    def _spend(self, visits: int) -> None:
+        self._visits_left -= visits
+        if self._visits_left < 0:
+            raise ValueError("it repeats its parts more often than its size allows")
+
+    def read(self, document: Any, name: str) -> Snapshot:
+        if type(document) is list:  # PyTorch 1.x: torch.cuda.memory_snapshot()
+            document = {"segments": document}
+        if type(document) is not dict or type(document.get("segments")) is not list:
+            raise ValueError("it has no list of segments")
+        self._spend(len(document["segments"]))
+        segments = [self._segment(_dict(entry, "a segment")) for entry in document["segments"]]
+        settings = document.get("allocator_settings")
+        settings = settings if type(settings) is dict else {}
+        traces = document.get("device_traces") or []
+        if type(traces) is not list:
+            raise ValueError("device_traces is not a list")
+        histories = {}
+        overflowed = settings.get("trace_alloc_overflowed")
+        self._spend(len(traces))
+        for device, entries in enumerate(traces):
+            if type(entries) is not list:
+                raise ValueError("a device's trace is not a list")
+            if entries:
+                histories[device] = self._history(entries, overflowed if type(overflowed) is bool else None)
+        scalars = {
+            key[:100]: value if type(value) is not str else value[:1000]
+            for key, value in list(settings.items())[:200]
+            if type(key) is str and type(value) in (str, int, float, bool)
+        }
+        return Snapshot(name, segments, histories, self._stacks.stacks, self._stacks.frames, scalars, _problems(segments))
+
+    def _segment(self, entry: dict[str, Any]) -> Segment:
+        blocks = entry.get("blocks")
+        if type(blocks) is not list:
+            raise ValueError("a segment has no list of blocks")
+        self._spend(len(blocks))
+        address = _integer(entry, "address")
+        at = address
+        read = []
+        for block in blocks:
+            made = self._block(_dict(block, "a block"), at)
+            at = made.address + made.size_bytes
+            read.append(made)
+        total = _integer(entry, "total_size")
+        kind: Literal["small", "large"] = "small" if entry.get("segment_type") == "small" else "large"
+        return Segment(
+            device=_integer(entry, "device", 0),
+            address=address,
+            total_bytes=total,
+            stream=_integer(entry, "stream", 0),
+            size_class=kind,
+            pool=_pool(entry.get("segment_pool_id")) or DEFAULT_POOL,
+            expandable=entry.get("is_expandable") is True,
+            stack=self._stacks.intern(entry.get("frames")),
+            blocks=tuple(read),
+        )
+
+    def _block(self, entry: dict[str, Any], at: int) -> Block:
+        state = _STATES.get(str(entry.get("state")))
+        if state is None:
+            raise ValueError(f"a block's state is {str(entry.get('state'))[:40]!r}")
+        frames, requested = entry.get("frames"), entry.get("requested_size")
+        past = entry.get("history")  # PyTorch 1.11 to 2.0: the block's present owner stands first
+        if type(past) is list and past and type(past[0]) is dict:
+            frames = past[0].get("frames") if frames is None else frames
+            requested = past[0].get("real_size") if requested is None else requested
+        return Block(
+            address=_integer(entry, "address", at),
+            size_bytes=_integer(entry, "size"),
+            requested_bytes=requested if type(requested) is int and 0 <= requested <= MAX_INTEGER else None,
+            state=state,
+            stack=self._stacks.intern(frames),
+        )
+
+    def _history(self, entries: list[Any], overflowed: bool | None) -> History:
+        self._spend(len(entries))
+        if set(map(type, entries)) != {dict}:
+            raise ValueError("an entry of a trace is not a dictionary")
+        actions = [entry.get("action") for entry in entries]
+        if set(map(type, actions)) != {str}:
+            raise ValueError("an entry of a trace has no action")
+        intern = self._stacks.intern
+        return History(
+            actions=actions,
+            addresses=_column(entries, "addr"),
+            sizes_bytes=_column(entries, "size"),
+            streams=_column(entries, "stream"),
+            times_us=_column(entries, "time_us"),
+            device_free_bytes=_column(entries, "device_free"),
+            stacks=[intern(entry.get("frames")) for entry in entries],
+            pools={n: pool for n, entry in enumerate(entries) if "pool_id" in entry and (pool := _pool(entry["pool_id"]))},
+            overflowed=overflowed,
+        )
+
+
+def _column(entries: list[dict[str, Any]], key: str) -> list[int]:
+    values = [entry.get(key, UNKNOWN) for entry in entries]
+    if not set(map(type, values)) <= {int}:
+        values = [UNKNOWN if value is None else value for value in values]
+        if not set(map(type, values)) <= {int}:
+            raise ValueError(f"{key} of an entry is not an integer")
+    if min(values) < UNKNOWN or max(values) > MAX_INTEGER:
+        values = [value if UNKNOWN <= value <= MAX_INTEGER else UNKNOWN for value in values]
+    return values
+
+
+def _integer(entry: dict[str, Any], key: str, default: int | None = None) -> int:
+    value = entry.get(key, default)
+    if type(value) is not int or not 0 <= value <= MAX_INTEGER:
+        raise ValueError(f"{key} is not a size or an address")
+    return value
+
+
+def _dict(entry: Any, what: str) -> dict[str, Any]:
+    if type(entry) is not dict:
+        raise ValueError(f"{what} is not a dictionary")
+    return entry
+
+
+def _pool(value: Any) -> PoolId | None:
+    if type(value) in (tuple, list) and len(value) == 2 and all(type(part) is int and 0 <= part < 2**63 for part in value):
+        return (value[0], value[1])
+    return None
+
+
+def _problems(segments: list[Segment]) -> list[str]:
+    wrong = sum(sum(block.size_bytes for block in segment.blocks) != segment.total_bytes for segment in segments)
+    return [f"the blocks of {wrong:,} of {len(segments):,} segments do not add up to their sizes"] if wrong else []

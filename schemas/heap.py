@@ -1,0 +1,105 @@
+"""An allocator snapshot in columns: what its reader hands on, and what the allocator's analyzers take.
+
+A million events as rows of dictionaries would cost more than the file itself; as columns they are some lists of integers.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+State = Literal["active_allocated", "active_pending_free", "inactive"]
+PoolId = tuple[int, int]
+DEFAULT_POOL: PoolId = (0, 0)
+NO_STACK = -1
+UNKNOWN = -1
+"""In a history's columns, where a list of plain integers is wanted: not observed."""
+
+Frame = tuple[str, int, str]
+"""(file, line, function)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block of a segment; `requested_bytes` of an inactive one is stale."""
+
+    address: int
+    size_bytes: int
+    requested_bytes: int | None
+    state: State
+    stack: int
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """What the allocator took from the driver in one piece; an expandable one is one contiguous mapped range."""
+
+    device: int
+    address: int
+    total_bytes: int
+    stream: int
+    size_class: Literal["small", "large"]
+    pool: PoolId
+    expandable: bool
+    stack: int
+    blocks: tuple[Block, ...]
+
+
+@dataclass(slots=True)
+class History:
+    """One device's trace, oldest first: columns of equal length.
+
+    Attributes:
+        actions: alloc, free_requested, free_completed, segment_alloc, ..., oom, snapshot.
+        addresses: Of the block or segment; UNKNOWN where there is none.
+        sizes_bytes: Requested bytes for blocks, whole bytes for segments; an oom's is its request rounded to 512.
+        streams: CUDA stream.
+        times_us: Since 1970; UNKNOWN before PyTorch 2.2.
+        device_free_bytes: Of an oom entry; UNKNOWN elsewhere.
+        stacks: Index into the snapshot's stacks, or NO_STACK.
+        pools: Index of an entry to its pool, where entries tell it (PyTorch 2.12 on).
+        overflowed: Whether older entries were lost, where the file tells.
+    """
+
+    actions: list[str] = field(default_factory=list)
+    addresses: list[int] = field(default_factory=list)
+    sizes_bytes: list[int] = field(default_factory=list)
+    streams: list[int] = field(default_factory=list)
+    times_us: list[int] = field(default_factory=list)
+    device_free_bytes: list[int] = field(default_factory=list)
+    stacks: list[int] = field(default_factory=list)
+    pools: dict[int, PoolId] = field(default_factory=dict)
+    overflowed: bool | None = None
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """One file of torch.cuda.memory._snapshot().
+
+    Attributes:
+        name: What the file is called.
+        segments: Of all devices.
+        histories: By device index; devices without entries are left out.
+        stacks: Distinct stacks by content, each as indexes into `frames`, innermost first.
+        frames: Distinct frames by content.
+        settings: The allocator's settings, scalars only.
+        problems: What in the file does not add up.
+    """
+
+    name: str
+    segments: list[Segment]
+    histories: dict[int, History]
+    stacks: list[tuple[int, ...]]
+    frames: list[Frame]
+    settings: dict[str, str | int | float | bool]
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def devices(self) -> list[int]:
+        """Devices that hold segments or have a history."""
+        return sorted({segment.device for segment in self.segments} | self.histories.keys())
+
+    def frames_of(self, stack: int) -> list[Frame]:
+        """A stack's frames, innermost first."""
+        return [self.frames[index] for index in self.stacks[stack]] if stack != NO_STACK else []

@@ -1,0 +1,107 @@
+"""Allocator snapshots as a page and as JSON."""
+
+from oomctl.analyzers.allocator.diff import Diff
+from oomctl.analyzers.allocator.fit import Fit
+from oomctl.analyzers.allocator.report import SCHEMA, Report
+from oomctl.cli.render.text import escape
+from oomctl.cli.render.words import human, plural
+
+SHOWN = 12
+
+
+def reports_json(reports: list[Report]) -> str:
+    """One object, `oomctl.snapshot/0`."""
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode({"schema": SCHEMA, "snapshots": reports})).decode() + "\n"
+
+
+def diff_json(result: Diff) -> str:
+    """One object, `oomctl.snapshot_diff/0`."""
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(result)).decode() + "\n"
+
+
+def reports_page(reports: list[Report], width: int) -> str:
+    """For reading."""
+    return "\n".join(_report(one, width) for one in reports)
+
+
+def diff_page(result: Diff, width: int) -> str:
+    """For reading: growth first."""
+    lines = [
+        f"from {escape(result.before)} to {escape(result.after)}",
+        f"reserved {_signed(result.reserved_bytes)} · active {_signed(result.active_bytes)} · "
+        f"unchanged {human(result.unchanged_bytes)}",
+        "",
+    ]
+    shown = result.changes if len(result.changes) <= 2 * SHOWN else result.changes[:SHOWN] + result.changes[-SHOWN:]
+    lines += [_cut(f"{_signed(c.bytes):>14}  {c.component:<11} {escape(c.name)}", width) for c in shown]
+    return "\n".join(lines) + "\n"
+
+
+def _report(one: Report, width: int) -> str:
+    rank = f" · rank {one.rank}" if one.rank is not None else ""
+    lines = [f"{escape(one.file)} · device {one.device}{rank} · {plural(one.events, 'event')}"]
+    if one.fit is not None:
+        lines += ["", *_fit(one.fit)]
+    lines += [
+        "",
+        f"reserved {human(one.reserved_bytes)} = allocated {human(one.allocated_bytes)} + pending "
+        f"{human(one.pending_bytes)} + inactive {human(one.inactive_bytes)}",
+        f"of inactive: {human(one.releasable_bytes)} could go back to the device, {human(one.split_bytes)} lie in holes; "
+        f"{human(one.private_inactive_bytes)} in private pools; lost to rounding: {human(one.rounding_bytes)}",
+    ]
+    if one.peak is not None:
+        lines.append(f"peak {human(one.peak.allocated_bytes)} at event {one.peak.index}, reserved then "
+                     f"{human(one.peak.reserved_bytes)}")  # fmt: skip
+    lines += ["", "POOLS      reserved       active     inactive  largest free  segments"]
+    for pool in one.pools[:SHOWN]:
+        lines.append(
+            f"  {human(pool.reserved_bytes):>17} {human(pool.allocated_bytes + pool.pending_bytes):>12} "
+            f"{human(pool.inactive_bytes):>12} {human(pool.largest_free_block_bytes):>13} {pool.segments:>9}  "
+            f"{pool.size_class}, pool {pool.pool}, stream {pool.stream}"
+        )
+    when = "in the snapshot" if one.at.index is None else f"after event {one.at.index} ({one.at.what})"
+    lines += ["", f"WHO HELD MEMORY {when}, by {one.grouping}"]
+    for share in one.holders[:SHOWN]:
+        kind = f"{share.component:<11} " if one.grouping == "stack" else ""
+        lines.append(_cut(f"  {human(share.bytes):>12} {share.blocks:>7}  {kind}{escape(share.name)}", width))
+    lines += ["", *(_cut(f"note: {escape(note)}", 400) for note in one.notes)] if one.notes else []
+    return "\n".join(lines) + "\n"
+
+
+def _fit(found: Fit) -> list[str]:
+    asked = found.request
+    verb = "asked about" if asked.index is None else "failed"
+    if found.cause is not None:
+        head = f"DID NOT FIT: {found.cause}" if asked.index is not None else f"WOULD NOT FIT: {found.cause}"
+    else:
+        head = "WOULD FIT"
+    free = "unknown, taken as none" if found.assumed_full else human(asked.device_free_bytes)
+    lines = [
+        head,
+        f"  {verb}: {human(asked.request_bytes)}, a block of {human(found.block_bytes)}, or a new segment of "
+        f"{human(found.segment_bytes)}; free on the device: {free}; short by {human(found.short_bytes)}",
+        f"  its pool has {human(found.eligible_free_bytes)} free, the largest block {human(found.eligible_largest_bytes)}, "
+        f"usable for it {human(found.eligible_usable_bytes)}",
+    ]
+    lines.append(f"  a flush of the cache gives {human(found.releasable_bytes)} back to the device")
+    for margin in found.margins:
+        if margin.reclaim_bytes is None:
+            lines.append(f"  {margin.cause:<15} not observed")
+        else:
+            verdict = "enough" if margin.sufficient else "not enough"
+            lines.append(f"  {margin.cause:<15} would give {human(margin.reclaim_bytes):>12}: {verdict}")
+    if found.also:
+        lines.append(f"  enough too: {', '.join(found.also)}")
+    return lines + [f"  would help: {text}" for text in found.helps]
+
+
+def _signed(count: int) -> str:
+    return ("+" if count > 0 else "") + human(count)
+
+
+def _cut(line: str, width: int) -> str:
+    return line if len(line) <= width else line[: width - 1] + "…"

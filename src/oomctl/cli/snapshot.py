@@ -1,0 +1,94 @@
+"""`oomctl snapshot`: what an allocator snapshot holds, and why an allocation did not fit."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from oomctl.cli.options import JsonOption, page_width
+from oomctl.schemas.errors import ExitCode, OomctlError
+
+if TYPE_CHECKING:
+    from oomctl.analyzers.allocator.report import Grouping, Report
+
+GROUPINGS = ("stack", "component", "pool", "rank")
+
+
+def snapshot(
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[fit|diff] FILE...",
+            help="Snapshots of torch.cuda.memory._dump_snapshot(): pickle or JSON, gzip or zstd; files, globs, folders. "
+            "`fit` tries --request; `diff A B` compares two by stack.",
+        ),
+    ],
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="peak|oom|INDEX", help="Who held memory at that event of the history.")
+    ] = None,
+    by: Annotated[str, typer.Option("--by", metavar="|".join(GROUPINGS), help="What holders are summed by.")] = "stack",
+    request: Annotated[
+        str | None, typer.Option("--request", metavar="SIZE", help="With `fit`: an allocation to try, such as 1.5GiB.")
+    ] = None,
+    free: Annotated[
+        str | None, typer.Option("--free", metavar="SIZE", help="With `fit`: what is free on the device, where known.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Say what an allocator snapshot holds, and why it did not fit."""
+    if by not in GROUPINGS:
+        raise OomctlError(f"--by does not know {by!r}", f"known: {', '.join(GROUPINGS)}", ExitCode.USAGE)
+    verb = paths[0] if paths[0] in ("fit", "diff") and len(paths) > 1 else None
+    files = paths[1:] if verb else paths
+    if (verb == "fit") != (request is not None):
+        raise OomctlError("fit and --request go together", "oomctl snapshot fit FILE --request 1.5GiB", ExitCode.USAGE)
+    if verb == "diff":
+        _diff(files, json)
+        return
+    reports = _reports(files, at, by, request, free)
+    from oomctl.cli.render import snapshots
+
+    sys.stdout.write(snapshots.reports_json(reports) if json else snapshots.reports_page(reports, page_width()))
+
+
+def _reports(files: list[str], at: str | None, by: str, request: str | None, free: str | None) -> "list[Report]":
+    from oomctl.analyzers.allocator.fit import Request
+    from oomctl.analyzers.allocator.report import report
+    from oomctl.cli.boundary import warn
+    from oomctl.cli.units import parse_size
+    from oomctl.snapshots import open_snapshots, rank_of
+
+    size = parse_size(request, "--request") if request is not None else None
+    if size is not None and size <= 0:
+        raise OomctlError("--request must be more than nothing", "for instance 1.5GiB", ExitCode.USAGE)
+    free_bytes = parse_size(free, "--free") if free is not None else None
+    grouping: Grouping = by  # type: ignore[assignment] # checked against GROUPINGS
+    found = []
+    for opened in open_snapshots(files, warn):
+        for device in opened.devices:
+            asked = Request(request_bytes=size, device=device, device_free_bytes=free_bytes) if size else None
+            found.append(report(opened, device, at, grouping, asked, rank_of(opened.name)))
+    return found
+
+
+def _diff(files: list[str], json: bool) -> None:
+    from oomctl.analyzers.allocator.diff import diff
+    from oomctl.cli.render import snapshots
+    from oomctl.snapshots import open_snapshots
+
+    if len(files) != 2:
+        raise OomctlError("diff takes two snapshots", "oomctl snapshot diff BEFORE AFTER", ExitCode.USAGE)
+    # One after the other: only what is compared stays in memory.
+    from oomctl.analyzers.allocator.diff import Side, side
+
+    sides: list[Side] = []
+    for path in files:
+        sides += [side(opened) for opened in open_snapshots([path], _fail)]
+    if len(sides) != 2:
+        raise OomctlError("diff takes two snapshots", "give files, not folders", ExitCode.USAGE)
+    result = diff(*sides)
+    sys.stdout.write(snapshots.diff_json(result) if json else snapshots.diff_page(result, page_width()))
+
+
+def _fail(error: OomctlError) -> None:
+    raise error

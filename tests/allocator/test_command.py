@@ -1,0 +1,71 @@
+"""`oomctl snapshot` as a user runs it, and the replayed history behind it."""
+
+import json
+import pickle
+from pathlib import Path
+
+from oomctl.analyzers.allocator.timeline import holders_at, replay
+from oomctl.collectors.artifacts.torch_snapshot.layout import read_document
+from tests.allocator.heaps import MIB, block, document, free, oom, segment
+from tests.cli.run import oomctl
+
+A, B = 1 << 40, (1 << 40) + 16 * MIB
+
+
+def _event(action: str, address: int, size: int, name: str) -> dict[str, object]:
+    return {
+        "action": action,
+        "addr": address,
+        "size": size,
+        "stream": 0,
+        "frames": [{"filename": "m.py", "line": 1, "name": name}],
+    }
+
+
+def _history() -> dict[str, object]:
+    trace = [
+        _event("segment_alloc", A, 40 * MIB, "load_model"),
+        _event("alloc", A, 16 * MIB, "load_model"),
+        _event("alloc", B, 24 * MIB - 100, "forward"),
+        _event("free_requested", B, 24 * MIB - 100, "forward"),
+        _event("free_completed", B, 24 * MIB - 100, "forward"),
+        oom(30 * MIB, 0),
+    ]
+    return document(segment(A, block(16 * MIB), free(24 * MIB)), trace=trace)
+
+
+def test_the_history_ends_at_the_snapshot_and_peaks_before() -> None:
+    snapshot = read_document(_history(), "made", 0)
+    timeline = replay(snapshot, 0)
+    assert timeline is not None
+    assert [size // MIB for size in timeline.allocated_bytes] == [0, 16, 40, 40, 16, 16]
+    assert timeline.reserved_bytes == [40 * MIB] * 6
+    assert timeline.peak == 2
+    held = {
+        snapshot.frames_of(holder.stack)[0][2]: holder.bytes // MIB for holder in holders_at(snapshot, 0, timeline.peak)
+    }
+    assert held == {"load_model": 16, "forward": 24}
+
+
+def test_the_command_tells_the_oom(tmp_path: Path) -> None:
+    path = tmp_path / "rank_3.pickle"
+    path.write_bytes(pickle.dumps(_history()))
+    ran = oomctl("snapshot", str(path), "--json", "--at", "peak", "--by", "component")
+    assert ran.code == 0, ran.err
+    (found,) = json.loads(ran.out)["snapshots"]
+    assert found["rank"] == 3
+    assert found["fit"]["cause"] == "exhaustion"
+    assert {share["name"]: share["bytes"] // MIB for share in found["holders"]} == {"weights": 16, "activation": 24}
+    assert "DID NOT FIT: exhaustion" in oomctl("snapshot", str(path)).out
+    assert "WOULD FIT" in oomctl("snapshot", "fit", str(path), "--request", "20MiB").out
+    same = oomctl("snapshot", "diff", str(path), str(path), "--json")
+    assert json.loads(same.out)["changes"] == []
+
+
+def test_errors_are_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.pickle"
+    path.write_bytes(pickle.dumps(document()))
+    oomctl("snapshot", "fit", str(path)).assert_fails(2, "--request")
+    oomctl("snapshot", str(path), "--by", "colour").assert_fails(2, "colour")
+    path.write_bytes(b"nothing")
+    oomctl("snapshot", str(path)).assert_fails(3, "no snapshot")

@@ -1,0 +1,152 @@
+"""The reader: every layout, and nothing that a file says is ever run."""
+
+import gzip
+import json
+import pickle
+import pickletools
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from oomctl.analyzers.allocator.state import pools
+from oomctl.collectors.artifacts.torch_snapshot import load_snapshot
+from oomctl.schemas.errors import OomctlError
+from tests.allocator.heaps import MIB, block, document, free, oom, segment
+from tests.shared import shared
+
+FRAME = {"filename": "model.py", "line": 3, "name": "forward"}
+DOCUMENT = document(
+    segment(1 << 40, block(12 * MIB, frames=[FRAME]), free(8 * MIB)),
+    trace=[{"action": "alloc", "addr": 1 << 40, "size": 12 * MIB, "stream": 0, "time_us": 1, "frames": [dict(FRAME)]}],
+    expandable_segments=False,
+)
+
+
+class Evil:
+    """Would leave a file behind."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Path.touch, (self.mark,))
+
+
+def _write(path: Path, data: bytes) -> str:
+    path.write_bytes(data)
+    return str(path)
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_every_protocol(tmp_path: Path, protocol: int) -> None:
+    snapshot = load_snapshot(_write(tmp_path / "a.pickle", pickle.dumps(DOCUMENT, protocol=protocol)))
+    assert snapshot.segments[0].total_bytes == 20 * MIB
+    assert snapshot.stacks == [(0,)]  # two equal stacks of different objects are one
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress, bytes])
+@pytest.mark.parametrize("dump", [pickle.dumps, lambda value: json.dumps(value).encode()])
+def test_packed_and_json_read_the_same(tmp_path: Path, pack: Any, dump: Any) -> None:
+    plain = load_snapshot(_write(tmp_path / "plain", pickle.dumps(DOCUMENT)), "x")
+    assert load_snapshot(_write(tmp_path / "packed", pack(dump(DOCUMENT))), "x") == plain
+
+
+def test_bare_list_and_history_blocks(tmp_path: Path) -> None:
+    old = segment(4096, free(512), block(1024))
+    for entry in old["blocks"]:
+        del entry["address"], entry["frames"]
+    old["blocks"][1]["history"] = [{"addr": 4608, "real_size": 1000, "frames": [FRAME]}]
+    for key in ("segment_pool_id", "is_expandable", "frames"):
+        del old[key]
+    read = load_snapshot(_write(tmp_path / "a", pickle.dumps([old]))).segments[0]
+    assert [entry.address for entry in read.blocks] == [4096, 4608]
+    assert read.blocks[1].stack == 0
+
+
+@pytest.mark.parametrize("place", ["top", "segment", "block", "frame", "trace", "settings"])
+def test_a_payload_anywhere_is_refused_and_not_run(tmp_path: Path, place: str) -> None:
+    mark = tmp_path / "ran"
+    bad = pickle.loads(pickle.dumps(DOCUMENT))
+    at = {
+        "top": bad,
+        "segment": bad["segments"][0],
+        "block": bad["segments"][0]["blocks"][0],
+        "frame": bad["segments"][0]["blocks"][0]["frames"][0],
+        "trace": bad["device_traces"][0][0],
+        "settings": bad["allocator_settings"],
+    }[place]
+    at["extra"] = Evil(mark)
+    with pytest.raises(OomctlError, match="refused"):
+        load_snapshot(_write(tmp_path / "a", pickle.dumps(bad)))
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x80\x04cos\nsystem\n(S'true'\ntR.",
+        b"\x80\x02}U\x01xP1\n.",
+        b"\x80\x04\x8c\x01xQ.",
+        b"\x80\x02}r\xff\xff\xff\x7f.",  # a memo index that asks for 32 GiB
+        b"\x80\x04\x8e\xff\xff\xff\xff\xff\xff\x00\x00.",  # bytes of that length
+        b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\x00\x00}.",  # a frame of that length
+        b"[" * 100_000,
+        b"\x80\x02" + b"](" * 50_000,
+        b"\x80\x02(" * 1000,
+        b"\x80\x04\x82\x01.",
+        b"\x80\x02}]s.",
+        b"",
+        b"not a snapshot",
+    ],
+)
+def test_hostile_bytes_are_one_error(tmp_path: Path, data: bytes) -> None:
+    with pytest.raises(OomctlError) as caught:
+        load_snapshot(_write(tmp_path / "a", data))
+    assert "\n" not in caught.value.what
+
+
+def test_parts_repeated_by_reference_are_cut_off(tmp_path: Path) -> None:
+    trace = [{"action": "alloc", "size": 1}] * 3000
+    with pytest.raises(OomctlError, match="repeats"):
+        load_snapshot(_write(tmp_path / "a", pickle.dumps({"segments": [], "device_traces": [trace] * 3000})))
+
+
+def test_cut_at_every_byte(tmp_path: Path) -> None:
+    data = pickle.dumps(document(segment(4096, block(512, frames=[FRAME]), free(512)), trace=[oom(512, 0)]))
+    assert pickletools.genops(data)
+    for end in range(len(data)):
+        with pytest.raises(OomctlError):
+            load_snapshot(_write(tmp_path / "a", data[:end]))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("size", -1),
+        ("size", 2**70),
+        ("size", "1"),
+        ("size", True),
+        ("state", "gone"),
+        ("state", ["x"]),
+        ("frames", {"a": 1}),
+    ],
+)
+def test_wrong_types_are_one_error(tmp_path: Path, key: str, value: Any) -> None:
+    bad = pickle.loads(pickle.dumps(DOCUMENT))
+    bad["segments"][0]["blocks"][0][key] = value
+    with pytest.raises(OomctlError, match="not a snapshot"):
+        load_snapshot(_write(tmp_path / "a", pickle.dumps(bad)))
+
+
+def test_real_files_add_up() -> None:
+    files = sorted(shared("data", "snapshots").glob("*/*.pickle"))
+    assert len(files) == 8
+    for path in files:
+        snapshot = load_snapshot(str(path))
+        assert snapshot.problems == []
+        for device in snapshot.devices:
+            for pool in pools(snapshot, device):
+                assert pool.reserved_bytes == pool.allocated_bytes + pool.pending_bytes + pool.inactive_bytes
+                assert pool.inactive_bytes == pool.releasable_bytes + pool.split_bytes
