@@ -1,10 +1,10 @@
 """The history replayed: allocated and reserved after each event, anchored at the state that the snapshot ends with."""
 
-from itertools import accumulate
+from itertools import accumulate, repeat
 
 import msgspec
 
-from oomctl.analyzers.allocator.rules import rounded
+from oomctl.analyzers.allocator.rules import ROUND_BYTES, rounded
 from oomctl.schemas.heap import NO_STACK, History, Snapshot
 
 _ALLOCATES = {"alloc": 1, "free_completed": -1, "free": -1}
@@ -36,12 +36,12 @@ def replay(snapshot: Snapshot, device: int) -> Timeline | None:
     segments = [segment for segment in snapshot.segments if segment.device == device]
     active_end = sum(b.size_bytes for s in segments for b in s.blocks if b.state != "inactive")
     reserved_end = sum(segment.total_bytes for segment in segments)
-    sizes = {size: rounded(size) for size in set(history.sizes_bytes)}
-    signs = [_ALLOCATES.get(action, 0) for action in history.actions]
-    moves = [sign * sizes[size] if sign else 0 for sign, size in zip(signs, history.sizes_bytes, strict=True)]
+    signs = map(_ALLOCATES.get, history.actions, repeat(0))
+    up = ROUND_BYTES - 1
+    moves = [sign and sign * ((size + up) & ~up) for sign, size in zip(signs, history.sizes_bytes, strict=True)]
     allocated = _anchored(moves, active_end)
-    signs = [_RESERVES.get(action, 0) for action in history.actions]
-    moves = [sign * size for sign, size in zip(signs, history.sizes_bytes, strict=True)]
+    signs = map(_RESERVES.get, history.actions, repeat(0))
+    moves = [sign and sign * size for sign, size in zip(signs, history.sizes_bytes, strict=True)]
     return Timeline(allocated, _anchored(moves, reserved_end), allocated.index(max(allocated)))
 
 

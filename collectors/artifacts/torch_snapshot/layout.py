@@ -4,6 +4,7 @@ Format: torch/csrc/cuda/memory_snapshot.cpp, Module.cpp before it. What a versio
 that are not known here are not looked at.
 """
 
+from operator import itemgetter
 from typing import Any, Literal
 
 from oomctl.collectors.artifacts.torch_snapshot.load import HINT
@@ -125,7 +126,6 @@ class _Reader:
         actions = [entry.get("action") for entry in entries]
         if set(map(type, actions)) != {str}:
             raise ValueError("an entry of a trace has no action")
-        intern = self._stacks.intern
         return History(
             actions=actions,
             addresses=_column(entries, "addr"),
@@ -133,14 +133,17 @@ class _Reader:
             streams=_column(entries, "stream"),
             times_us=_column(entries, "time_us"),
             device_free_bytes=_column(entries, "device_free"),
-            stacks=[intern(entry.get("frames")) for entry in entries],
+            stacks=self._stacks.intern_all(entries),
             pools={n: pool for n, entry in enumerate(entries) if "pool_id" in entry and (pool := _pool(entry["pool_id"]))},
             overflowed=overflowed,
         )
 
 
 def _column(entries: list[dict[str, Any]], key: str) -> list[int]:
-    values = [entry.get(key, UNKNOWN) for entry in entries]
+    try:
+        values = list(map(itemgetter(key), entries))
+    except KeyError:
+        values = [entry.get(key, UNKNOWN) for entry in entries]
     if not set(map(type, values)) <= {int}:
         values = [UNKNOWN if value is None else value for value in values]
         if not set(map(type, values)) <= {int}:
