@@ -72,7 +72,7 @@ def _files(path: str) -> Iterator[str]:
         for match in matches:
             if Path(match).is_dir():
                 yield from _folder(match)
-            else:
+            elif Path(match).is_file():
                 yield match
     else:
         yield path

@@ -26,7 +26,7 @@ _OBJECT = re.compile(r'\{ ?"')
 _CLOSING = ('"', '",')
 """With which a line ends that is a member of an object."""
 MAX_MATCHED = 65536
-"""Characters of a line that are looked at; a scheduler dump of hundreds of requests fits."""
+"""Characters of what a process printed that are looked at; a scheduler dump of hundreds of requests fits."""
 _CLUSTER = "x across cluster]"
 _REPEATED = re.compile(r" \[repeated (\d{1,6})x across cluster\](?: \(Ray deduplicates logs .{0,300}\))?\s*$")
 
@@ -71,8 +71,10 @@ class Lines:
         """The records of one raw line: one for most; several for progress bars and envelopes with line breaks; none yet for
         a line that goes on.
         """
-        opened = self._unwrap(plain(raw[:MAX_MATCHED]).lstrip(_INVISIBLE))
-        record = Record(number, raw, opened.text, worker=opened.worker, node=opened.node, repeats=opened.repeats)
+        opened = self._unwrap(plain(raw).lstrip(_INVISIBLE))
+        record = Record(
+            number, raw, opened.text[:MAX_MATCHED], worker=opened.worker, node=opened.node, repeats=opened.repeats
+        )
         if opened.partial or self._parts:
             whole = self._joined(record, opened)
             if whole is None:

@@ -1,10 +1,11 @@
-"""A verdict for programs: JSON, JSON lines, CSV. Text from logs stays as it is; these formats can hold it."""
+"""A verdict for programs: JSON, JSON lines, CSV. What a terminal obeys is escaped, in JSON without loss."""
 
 import csv
 import io
 
 import msgspec
 
+from oomctl.cli.render.text import escape, escape_json
 from oomctl.schemas.verdict import Incident, Triage
 
 CSV_COLUMNS = (
@@ -15,12 +16,12 @@ CSV_COLUMNS = (
 
 def triage_json(triage: Triage) -> str:
     """The whole verdict, indented, fields in declared order."""
-    return msgspec.json.format(msgspec.json.encode(triage), indent=2).decode() + "\n"
+    return escape_json(msgspec.json.format(msgspec.json.encode(triage), indent=2).decode()) + "\n"
 
 
 def triage_jsonl(triage: Triage) -> str:
     """One incident per line."""
-    return "".join(msgspec.json.encode(incident).decode() + "\n" for incident in triage.incidents)
+    return "".join(escape_json(msgspec.json.encode(incident).decode()) + "\n" for incident in triage.incidents)
 
 
 def triage_csv(triage: Triage) -> str:
@@ -37,4 +38,5 @@ def _csv_row(incident: Incident) -> list[object]:
     record["first_cause"] = incident.causes[0].cause if incident.causes else None
     if incident.survived is not None:
         record["survived"] = str(incident.survived).lower()
-    return [record[column] for column in CSV_COLUMNS]
+    values = (record[column] for column in CSV_COLUMNS)
+    return [escape(value) if isinstance(value, str) else value for value in values]

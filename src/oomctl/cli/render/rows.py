@@ -9,7 +9,7 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any
 
-from oomctl.cli.render.text import cells, cut, escape, escape_md, paint
+from oomctl.cli.render.text import cells, cut, escape, escape_json, escape_md, paint
 
 NARROW = 12
 """No column is cut below so many columns of the terminal."""
@@ -67,7 +67,7 @@ def rows_jsonl(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterato
     import msgspec
 
     for row in rows:
-        yield msgspec.json.encode(dict(zip(columns, row, strict=True))).decode() + "\n"
+        yield escape_json(msgspec.json.encode(dict(zip(columns, row, strict=True))).decode()) + "\n"
 
 
 def rows_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:

@@ -5,6 +5,7 @@ from unicodedata import combining, east_asian_width
 
 # C0 and C1 controls, invisible and direction-changing characters, line separators, lone surrogates.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 _MD_SPECIAL = re.compile(r"([\\`*\[\]<>|#~&])|(?<!\w)_|_(?!\w)")
 
 _HEADER_END = re.compile(r"\[[\w./<>-]+:\d+\] |\b[\w/.-]+\.py:\d+\] |^\[\d{4}-\d\d-\d\d [\d:.,]+(?: [A-Z_\d ]+)?\] ")
@@ -16,6 +17,11 @@ STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "
 def escape(text: str) -> str:
     """Show control, invisible and direction-changing characters as \\x1b or \\u202e; a tab becomes a space."""
     return _UNSAFE.sub(_shown, text)
+
+
+def escape_json(document: str) -> str:
+    """The same JSON, with what a terminal obeys and JSON may hold as it is escaped as JSON does it."""
+    return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", document)
 
 
 def _shown(match: re.Match[str]) -> str:
