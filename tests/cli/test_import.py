@@ -74,6 +74,9 @@ def test_nothing_is_written_if_nothing_was_read(tmp_path: Path) -> None:
 )
 def test_recordings_that_are_none(tmp_path: Path, select: str, version: str, said: str) -> None:
     target = tmp_path / "x.parquet"
-    duckdb.sql(f"COPY ({select}) TO '{target}' (FORMAT parquet, KV_METADATA {{'oomctl.schema_version': '{version}'}})")
+    # A connection of its own: another test may have left a result open on the process's default one.
+    duckdb.connect().execute(
+        f"COPY ({select}) TO '{target}' (FORMAT parquet, KV_METADATA {{'oomctl.schema_version': '{version}'}})"
+    )
     oomctl("triage", "x.parquet", cwd=tmp_path).assert_fails(3, said)
     oomctl("triage", "-", stdin=target.read_bytes()).assert_fails(3, said.replace("x.parquet", "stdin"))
