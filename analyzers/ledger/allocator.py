@@ -3,12 +3,9 @@
 from bisect import bisect_left, insort
 from collections.abc import Iterable
 
+from oomctl.analyzers.allocator.rules import SMALL_BYTES, rounded, segment_bytes
+
 MIB = 2**20
-_ROUND = 512
-_SMALL = MIB
-_MIDDLE = 10 * MIB
-_MIDDLE_SEGMENT = 20 * MIB
-_LARGE_STEP = 2 * MIB
 
 
 def allocated_bytes(sizes: Iterable[int]) -> int:
@@ -41,28 +38,23 @@ class CachingAllocator:
 
     def take(self, size: int) -> int:
         """Allocate; returns what counts as allocated for it."""
-        rounded = max(-(-size // _ROUND), 1) * _ROUND
-        if rounded > _SMALL:
-            rounded = self._piece(rounded)
-        self.allocated_bytes += rounded
-        return rounded
+        taken = rounded(size)
+        if taken > SMALL_BYTES:
+            taken = self._piece(taken)
+        self.allocated_bytes += taken
+        return taken
 
     def give_back(self, taken: int) -> None:
         """Free what `take` returned; it stays cached, whole, for the next that fits."""
         self.allocated_bytes -= taken
-        if taken > _SMALL:
+        if taken > SMALL_BYTES:
             insort(self._free, taken)
 
-    def _piece(self, rounded: int) -> int:
-        place = bisect_left(self._free, rounded)
-        if place < len(self._free):
-            piece = self._free.pop(place)
-        elif rounded < _MIDDLE:
-            piece = _MIDDLE_SEGMENT
-        else:
-            piece = -(-rounded // _LARGE_STEP) * _LARGE_STEP
-        rest = piece - rounded
-        if rest <= _SMALL:
+    def _piece(self, block: int) -> int:
+        place = bisect_left(self._free, block)
+        piece = self._free.pop(place) if place < len(self._free) else segment_bytes(block)
+        rest = piece - block
+        if rest <= SMALL_BYTES:
             return piece
         insort(self._free, rest)
-        return rounded
+        return block
