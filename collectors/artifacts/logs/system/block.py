@@ -1,10 +1,12 @@
 """Tables and descriptions of several lines: a heading says what the lines below it mean."""
 
+from abc import ABC, abstractmethod
+
 from oomctl.collectors.artifacts.logs.fact import Fact
 from oomctl.collectors.artifacts.logs.pattern import Pattern
 
 
-class Block:
+class Block(ABC):
     """One kind of such a text, read line by line. Other writers' lines may stand between its own.
 
     Attributes:
@@ -42,6 +44,6 @@ class Block:
         """Whether a line begins it; what its heading says is kept."""
         return self.heading.search(text) is not None
 
+    @abstractmethod
     def row(self, text: str) -> list[Fact] | None:
         """What a line below the heading tells; None where it does not belong."""
-        raise NotImplementedError
