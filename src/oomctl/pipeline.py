@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from oomctl.inputs import STDIN, Report, expand, label, refuse_devices, unreadable
 from oomctl.schemas import storage, verdict
 from oomctl.schemas.errors import OomctlError
+from oomctl.target import Target
 
 LIVE_MAGIC = b"OOMCTLL\n"
 """Of a recorder's live files; tested equal to theirs, which a log's reading need not load."""
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from oomctl.collectors.artifacts.unpack import Unpacked
 
+_STREAMS_IN = "SELECT DISTINCT stream FROM read_parquet(?)"
 MAX_HOLE_BYTES = 256 << 20
 """Zeros after which what is no file, and may have no end, is given up."""
 
@@ -57,9 +59,10 @@ def open_inputs(paths: Sequence[str], warn: Report | None = None) -> Loaded:
     skipped: list[OomctlError] = []
     files = expand(paths, skipped.append)
     connection = storage.connect()
+    target = Target(connection)
     inputs: list[verdict.Input] = []
     for path in files:
-        inputs += _load(connection, path, skipped.append)
+        inputs += _load(target, path, skipped.append)
     if not inputs and len(skipped) == 1:
         raise skipped[0]
     if warn is not None:
@@ -87,7 +90,7 @@ def triage_paths(paths: Sequence[str], last: bool = False, warn: Report | None =
         loaded.connection.close()
 
 
-def _load(connection: "duckdb.DuckDBPyConnection", path: str, report: Report) -> list[verdict.Input]:
+def _load(target: Target, path: str, report: Report) -> list[verdict.Input]:
     """Read a file, or each of what it has packed; what cannot be read, or only in part, is reported."""
     from oomctl.collectors.artifacts.unpack import members
 
@@ -97,14 +100,14 @@ def _load(connection: "duckdb.DuckDBPyConnection", path: str, report: Report) ->
         if path != STDIN and Path(path).is_dir():
             from oomctl.recordings import load_recording
 
-            return [load_recording(connection, path, report)]
+            return [load_recording(target, path, report)]
         with _opened(path) as file:
             for name, stream, unpackers in members(file, label(path)):
                 empty = False
                 name = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
                 try:
                     plain = path if stream is file else None
-                    found.append(_load_member(connection, name, stream, unpackers, plain, report))
+                    found.append(_load_member(target, name, stream, unpackers, plain, report))
                 except OomctlError as error:
                     report(error)
                     continue
@@ -124,7 +127,7 @@ def _load(connection: "duckdb.DuckDBPyConnection", path: str, report: Report) ->
 
 
 def _load_member(
-    connection: "duckdb.DuckDBPyConnection",
+    target: Target,
     name: str,
     stream: io.BufferedReader,
     unpackers: "list[Unpacked]",
@@ -135,23 +138,23 @@ def _load_member(
     if stream.peek(len(LIVE_MAGIC)).startswith(LIVE_MAGIC):
         from oomctl.recordings import load_live_file
 
-        return load_live_file(connection, name, stream, 0 if path in (None, STDIN) else Path(path).stat().st_size, report)
+        return load_live_file(target, name, stream, 0 if path in (None, STDIN) else Path(path).stat().st_size, report)
     if stream.peek(len(storage.PARQUET_MAGIC)).startswith(storage.PARQUET_MAGIC):
-        return _load_parquet(connection, name, stream, path)
-    return _load_log(connection, name, stream, unpackers)
+        return _load_parquet(target, name, stream, path)
+    return _load_log(target, name, stream, unpackers)
 
 
-def _load_log(
-    connection: "duckdb.DuckDBPyConnection", name: str, file: io.BufferedReader, unpackers: "list[Unpacked]"
-) -> verdict.Input:
+def _load_log(target: Target, name: str, file: io.BufferedReader, unpackers: "list[Unpacked]") -> verdict.Input:
     from oomctl.collectors.artifacts.logs import read_log
 
-    _refuse_known(connection, "SELECT ?", name, name)
+    target.refuse_known({name}, name)
     hole = _skip_hole(file)
     if hole >= MAX_HOLE_BYTES and not _is_file(file):
         raise OomctlError(f"no text in the first {MAX_HOLE_BYTES >> 20} MiB ({name})", "give the engine's own output")
     reading = read_log(file, name)
-    rows = storage.load_rows(connection, reading.rows)
+    rows = storage.load_rows(target.connection, reading.rows)
+    if rows:
+        target.streams.add(name)
     problem = reading.problem
     if problem is not None:
         if problem == "empty file" and hole:
@@ -191,36 +194,24 @@ def _problem(unpackers: "list[Unpacked]") -> str | None:
     return next((unpacker.problem for unpacker in unpackers if unpacker.problem), None)
 
 
-def _load_parquet(
-    connection: "duckdb.DuckDBPyConnection", name: str, file: io.BufferedReader, path: str | None
-) -> verdict.Input:
+def _load_parquet(target: Target, name: str, file: io.BufferedReader, path: str | None) -> verdict.Input:
     with _on_disk(path, file) as place:
-        _refuse_known(connection, "SELECT stream FROM read_parquet(?)", str(place), name)
-        rows = storage.load_parquet(connection, place, name)
-        engines = connection.execute(
-            "SELECT DISTINCT value FROM manifest WHERE section = 'engine' AND key = 'name' "
-            "AND stream IN (SELECT stream FROM read_parquet(?)) ORDER BY value",
-            [str(place)],
-        ).fetchall()
+        streams = _streams_in(target.connection, place)
+        target.refuse_known(streams, name)
+        rows = storage.load_parquet(target.connection, place, name)
+        target.streams |= streams
         return verdict.Input(
-            path=name,
-            format="parquet",
-            bytes=place.stat().st_size,
-            rows=rows,
-            engines=tuple(str(row[0]) for row in engines),
+            path=name, format="parquet", bytes=place.stat().st_size, rows=rows, engines=target.engines(streams)
         )
 
 
-def _refuse_known(connection: "duckdb.DuckDBPyConnection", streams: str, parameter: str, name: str) -> None:
-    """(stream, seq) names a row: two inputs with a stream of the same name would mix, and every count double."""
+def _streams_in(connection: "duckdb.DuckDBPyConnection", place: Path) -> set[str]:
     import duckdb
 
     try:
-        twice = connection.execute(f"SELECT min(stream) FROM events WHERE stream IN ({streams})", [parameter]).fetchone()
+        return {str(row[0]) for row in connection.execute(_STREAMS_IN, [str(place)]).fetchall()}
     except duckdb.Error:
-        return  # not a recording of ours: loading it says so better
-    if twice and twice[0] is not None:
-        raise OomctlError(f"stream {twice[0]} was already read from another input ({name})", "read the two one at a time")
+        return set()  # not a recording of ours: loading it says so better
 
 
 @contextmanager

@@ -1,0 +1,50 @@
+"""The event table that inputs are loaded into, and which streams it holds already."""
+
+from typing import TYPE_CHECKING, cast
+
+from oomctl.schemas.errors import OomctlError
+
+if TYPE_CHECKING:
+    import duckdb
+
+_STREAMS = "SELECT DISTINCT stream FROM events"
+_ENGINES = "SELECT DISTINCT value FROM manifest WHERE section = 'engine' AND key = 'name' AND stream IN (SELECT unnest(?))"
+
+
+class Target:
+    """(stream, seq) names a row: two inputs with a stream of the same name would mix, and every count double.
+
+    The names are kept here, and not asked of the table, because an archive may hold thousands of inputs.
+
+    Args:
+        connection: From `storage.connect`.
+
+    Attributes:
+        connection: As given.
+        streams: Those whose rows were loaded.
+    """
+
+    def __init__(self, connection: "duckdb.DuckDBPyConnection") -> None:
+        self.connection = connection
+        self.streams: set[str] = set()
+
+    def refuse_known(self, streams: set[str], name: str) -> None:
+        """Before an input is loaded.
+
+        Raises:
+            OomctlError: If one of its streams was loaded from another.
+        """
+        if twice := self.streams & streams:
+            raise OomctlError(
+                f"stream {min(twice)} was already read from another input ({name})", "read the two one at a time"
+            )
+
+    def loaded(self) -> set[str]:
+        """The streams that came since it was asked last."""
+        found = {cast(str, row[0]) for row in self.connection.execute(_STREAMS).fetchall()} - self.streams
+        self.streams |= found
+        return found
+
+    def engines(self, streams: set[str]) -> tuple[str, ...]:
+        """Whose streams they are, in order of name."""
+        return tuple(sorted(str(row[0]) for row in self.connection.execute(_ENGINES, [sorted(streams)]).fetchall()))
