@@ -12,7 +12,7 @@ import lzma
 import tarfile
 import zlib
 from collections.abc import Iterator
-from typing import BinaryIO, cast
+from typing import BinaryIO, Protocol, cast
 
 from oomctl.schemas.errors import OomctlError
 
@@ -37,6 +37,14 @@ _ABOUT_THE_NEXT = (
 _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
+class Decoder(Protocol):
+    """Unpacks step by step."""
+
+    def read1(self, size: int, /) -> bytes:
+        """What one step gives, at most `size` bytes; b"" at the end."""
+        ...
+
+
 class Unpacked(io.RawIOBase):
     """A stream out of a packed one, that ends where its source is damaged or explodes.
 
@@ -44,7 +52,7 @@ class Unpacked(io.RawIOBase):
         problem: Why it ended early, or None.
     """
 
-    def __init__(self, inner: BinaryIO, source: "Counted") -> None:
+    def __init__(self, inner: Decoder, source: "Counted") -> None:
         super().__init__()
         self._inner = inner
         self._source = source
@@ -63,7 +71,8 @@ class Unpacked(io.RawIOBase):
             self.problem = f"expands more than {MAX_RATIO} times: cut off after {self._out // 2**20} MiB"
             return 0
         try:
-            data = self._inner.read(len(buffer))
+            # A step, not a full buffer: what a decoder has in hand when it meets the damage goes with the exception.
+            data = self._inner.read1(min(len(buffer), PIECE_BYTES))
         except (EOFError, zlib.error, lzma.LZMAError, OSError, ValueError, tarfile.TarError) as error:
             self.problem = f"damaged or cut off: {error}"
             return 0
@@ -99,8 +108,8 @@ class Xz:
         self._inner = inner
         self._decoder: lzma.LZMADecompressor | None = None
 
-    def read(self, size: int) -> bytes:
-        """Read on, at most `size` bytes; b"" at the end of the last stream.
+    def read1(self, size: int) -> bytes:
+        """Read on, a step, at most `size` bytes; b"" at the end of the last stream.
 
         Raises:
             lzma.LZMAError: If it is damaged, or needs more memory.
@@ -208,16 +217,16 @@ def _opened(file: io.BufferedReader, head: bytes) -> Unpacked | None:
     source = Counted(file)
     counted = cast(BinaryIO, io.BufferedReader(source))
     if head.startswith(b"\x1f\x8b"):
-        return Unpacked(cast(BinaryIO, gzip.GzipFile(fileobj=counted)), source)
+        return Unpacked(gzip.GzipFile(fileobj=counted), source)
     if head.startswith(b"BZh"):
-        return Unpacked(cast(BinaryIO, bz2.BZ2File(counted)), source)
+        return Unpacked(bz2.BZ2File(counted), source)
     if head.startswith(b"\xfd7zXZ"):
-        return Unpacked(cast(BinaryIO, Xz(counted)), source)
+        return Unpacked(Xz(counted), source)
     if head.startswith(b"\x28\xb5\x2f\xfd"):
         import pyarrow
 
         # pyarrow says where a frame is cut off; zstandard's reader takes it for the end.
-        return Unpacked(cast(BinaryIO, pyarrow.CompressedInputStream(pyarrow.PythonFile(counted, "r"), "zstd")), source)
+        return Unpacked(pyarrow.CompressedInputStream(pyarrow.PythonFile(counted, "r"), "zstd"), source)
     return None
 
 
@@ -234,7 +243,7 @@ def _tar(file: io.BufferedReader, name: str, layers: int) -> Iterator[tuple[str,
                 if inner is not None:
                     source = Counted(cast(BinaryIO, inner))
                     source.taken = entry.size  # a member expands to just its size; what it holds is counted on its own
-                    guarded = Unpacked(cast(BinaryIO, inner), source)
+                    guarded = Unpacked(cast(io.BufferedReader, inner), source)
                     yield from members(io.BufferedReader(guarded), f"{name}:{entry.name}", layers + 1)
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError) as error:
         raise OomctlError(

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from oomctl.collectors.artifacts.unpack import PIECE_BYTES
 from tests.cli.run import Ran
 from tests.cli.test_packed import TEXT, gzipped, tar
 
@@ -98,6 +99,18 @@ def test_what_is_cut_off_is_said(tmp_path: Path, pack: Callable[[bytes], bytes],
     assert ran.err.startswith("oomctl: warning: a: damaged or cut off: ")
     assert ran.err.count("\n") == 1
     assert [found["verdict"] for found in json.loads(ran.out)["incidents"]] == ["oom"]
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bz2.compress, zstandard.ZstdCompressor().compress])
+def test_nothing_that_can_be_unpacked_is_lost(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    """The failure stands near the end, before the last block of 128 KiB, which zstd cannot unpack without its end."""
+    noise = b"".join(b"INFO %s\n" % os.urandom(40).hex().encode() for _ in range(30_000))
+    (tmp_path / "a").write_bytes(pack(noise + OOM + noise[: 4 * PIECE_BYTES])[:-9])
+    ran = bounded("triage", "a", "--json", cwd=tmp_path)
+    assert ran.err.startswith("oomctl: warning: a: damaged or cut off: ")
+    document = json.loads(ran.out)
+    assert document["inputs"][0]["lines"] > 30_000
+    assert [found["verdict"] for found in document["incidents"]] == ["oom"]
 
 
 @pytest.mark.parametrize("pack", [lzma.compress, zstandard.ZstdCompressor().compress, gzip.compress])
