@@ -7,21 +7,14 @@ from typing import Any
 from oomctl.collectors.agent.guard import Guard, Patches
 from oomctl.collectors.agent.layout import ADAPTER, ADAPTER_OPS, NULL_I32, pack_texts
 from oomctl.collectors.agent.ring import Rings
+from oomctl.collectors.agent.watch import Watch
 
 
-class AdapterWatch:
-    """Watches one worker's LoRA manager.
-
-    Args:
-        rings: Where to.
-        guard: Counts the agent's own exceptions.
-        patches: Undone when the worker is let go.
-    """
+class AdapterWatch(Watch):
+    """Watches one worker's LoRA manager."""
 
     def __init__(self, rings: Rings, guard: Guard, patches: Patches) -> None:
-        self._rings = rings
-        self._guard = guard
-        self._patches = patches
+        super().__init__(rings, guard, patches)
         self._resident: dict[int, tuple[str, int, int]] = {}
 
     def attach(self, manager: Any) -> None:

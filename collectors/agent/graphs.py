@@ -7,21 +7,14 @@ from oomctl.collectors.agent import memory
 from oomctl.collectors.agent.guard import Guard, Patches
 from oomctl.collectors.agent.layout import GRAPH, LIFECYCLE, NULL_I32, NULL_I64, NULL_U8, PHASES, pack_texts
 from oomctl.collectors.agent.ring import Rings
+from oomctl.collectors.agent.watch import Watch
 
 
-class GraphWatch:
-    """Watches one model runner.
-
-    Args:
-        rings: Where to.
-        guard: Counts the agent's own exceptions.
-        patches: Undone when the worker is let go.
-    """
+class GraphWatch(Watch):
+    """Watches one model runner."""
 
     def __init__(self, rings: Rings, guard: Guard, patches: Patches) -> None:
-        self._rings = rings
-        self._guard = guard
-        self._patches = patches
+        super().__init__(rings, guard, patches)
         self._captured = False
 
     def attach(self, runner: Any) -> None:

@@ -41,6 +41,7 @@ class Guard:
                 ring.write(COLLECTOR, pack_texts("agent", "failed", "detached"), NULL_I64, self.errors, NULL_I64)
                 self._give_up()
         except Exception:
+            # The counter in the ring's header told already, if it could; the engine must not hear of this one either.
             return
 
     def absent(self, what: list[str]) -> None:
