@@ -55,8 +55,8 @@ def assess(case: Case) -> Assessment:
         result.add(
             f"the allocation was made for a prompt: {frame_words(frames)}", max(f["weight"] for f in frames), frames[:3]
         )
-    if not frames and _of_many_tokens(case):
-        layer = case.frames_of("serving", "layer")[:1]
+    layer = case.frames_of("serving", "layer")[:1]
+    if not frames and layer and _of_many_tokens(case):
         says = f"a layer asked for it, for more than one token of each sequence takes: {frame_words(layer)}"
         result.add(says, 0.6, layer)
     usage = case.ask("kv_usage")
@@ -89,7 +89,7 @@ def assess(case: Case) -> Assessment:
 
 
 def _of_many_tokens(case: Case) -> bool:
-    """Whether a layer of a library's model asked for it, in a size that is large for a step of one token per sequence."""
+    """Whether a layer of a library's model asks for a size that is large for a step of one token per sequence."""
     large = (case.share(case.figures["requested_bytes"]) or 0) >= LARGE_REQUEST_SHARE
     return large and case.of_script and not case.frames_of("serving", "decode") and not cache_copy(case)
 
