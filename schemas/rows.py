@@ -21,7 +21,7 @@ def make_row(kind: str, fields: dict[str, Any], common: dict[str, Any]) -> Row:
     Raises:
         KeyError: If a name is not declared. Loading by name would drop it in silence.
     """
-    if not (fields.keys() <= FIELD_NAMES[kind] and common.keys() <= COMMON_NAMES):
+    if not (FIELD_NAMES[kind].issuperset(fields) and COMMON_NAMES.issuperset(common)):
         unknown = (fields.keys() - FIELD_NAMES[kind]) | (common.keys() - COMMON_NAMES)
         raise KeyError(f"{kind}: not declared in oomctl.schemas: {', '.join(sorted(unknown))}")
     return {**common, "kind": kind, kind: fields}

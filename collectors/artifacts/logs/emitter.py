@@ -1,6 +1,5 @@
 """From facts to rows: sequence numbers, incarnations, ranks, and the log rows that citations point to."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +9,8 @@ from oomctl.collectors.artifacts.logs.redact import redact
 from oomctl.schemas.rows import Row, make_row
 
 _ENDINGS = frozenset({"stopped", "killed"})
+_TELLING = frozenset({"lifecycle", "oom", "refusal", "fault", "manifest", "process"})
+"""Kinds by which a life is followed; any other fact only shows that it has begun."""
 _AFTER_WEIGHTS = frozenset({"weights_loaded", "profiling", "kv_allocated", "compiling", "capturing"})
 _WRITTEN = frozenset({"text", "message", "detail", "code", "name", "value"})
 """Fields that repeat what a line says; nothing leaves here unredacted."""
@@ -53,7 +54,7 @@ class Emitter:
         self._lives: dict[str, Life] = {}
         self._logged = 0
 
-    def rows(self, record: Record, facts: list[Fact], engine: str | None = None) -> Iterator[Row]:
+    def rows(self, record: Record, facts: list[Fact], engine: str | None = None) -> list[Row]:
         """The log row of a line (once per line) and a row per fact.
 
         Args:
@@ -63,16 +64,13 @@ class Emitter:
         """
         worker = record.worker or self._stream
         life = self._lives.setdefault(worker, Life())
-        for fact in facts:
-            if life.restarting and fact.kind == "lifecycle" and fact.fields["phase"] == "loading":
-                self._begin_anew(life)
-            if life.served and fact.kind == "lifecycle" and fact.fields["phase"] == "loading":
-                fact.fields["phase"] = "reloading"
-        facts = [fact for fact in facts if not self._repeated(life, record, fact)]
-        for fact in facts:
-            self._follow(life, record, fact)
+        telling = any(fact.kind in _TELLING or "rank" in fact.common for fact in facts)
+        if telling:
+            facts = self._followed(life, record, facts)
+        elif facts:
+            life.begun = True
         if not facts and not record.serious:
-            return
+            return []
         if engine is not None and life.engine is None:
             life.engine = engine
             facts = [
@@ -80,19 +78,34 @@ class Emitter:
                 *facts,
             ]
         common = self._common(record, worker, life)
+        rows: list[Row] = []
         if record.line != self._logged:
             self._logged = record.line
-            yield self._row("log", self._log_fields(record), common)
+            rows.append(self._row("log", self._log_fields(record), common))
             if record.repeats:
-                yield self._row("loss", {"reason": "left out by Ray as repeated", "count": record.repeats}, common)
+                rows.append(self._row("loss", {"reason": "left out by Ray as repeated", "count": record.repeats}, common))
         for fact in facts:
-            yield self._row(fact.kind, fact.fields, {**common, **fact.common} if fact.common else common)
+            rows.append(self._row(fact.kind, fact.fields, {**common, **fact.common} if fact.common else common))
+        return rows
+
+    def _followed(self, life: Life, record: Record, facts: list[Fact]) -> list[Fact]:
+        """The facts that are news, after the life has taken note of them."""
+        for fact in facts:
+            if life.restarting and fact.kind == "lifecycle" and fact.fields["phase"] == "loading":
+                self._begin_anew(life)
+            if life.served and fact.kind == "lifecycle" and fact.fields["phase"] == "loading":
+                fact.fields["phase"] = "reloading"
+        kept = [fact for fact in facts if not self._repeated(life, record, fact)]
+        for fact in kept:
+            self._follow(life, record, fact)
+        return kept
 
     def _row(self, kind: str, fields: dict[str, Any], common: dict[str, Any]) -> Row:
         self._seq += 1
-        for name in _WRITTEN & fields.keys():
-            if isinstance(fields[name], str):
-                fields = {**fields, name: redact(fields[name])}
+        if not _WRITTEN.isdisjoint(fields):
+            for name in _WRITTEN & fields.keys():
+                if isinstance(fields[name], str):
+                    fields = {**fields, name: redact(fields[name])}
         row = make_row(kind, fields, common)
         row["seq"] = self._seq
         return row

@@ -45,11 +45,14 @@ def of_line(record: Record) -> Fact | None:
     A line below WARNING may advise about memory at any length; only an exception at its very beginning counts.
     """
     text = record.text.strip()
+    ordinary = record.headed and record.level is not None and not record.serious
+    if ordinary and "NCCL WARN" not in text and _BEGINS.match(text) is None:
+        return None
     if not record.serious and not torch_message.looks_like(text) and not system.looks_like(text) and "rror" not in text:
         return None
     text = redact(text)
     lone = _LONE.match(text)
-    if lone is not None and not (record.headed and not record.serious and record.level is not None):
+    if lone is not None and not ordinary:
         fact = _classify(text.partition(":")[0], lone[2] or text, frozenset())
         if fact is not None:
             return fact

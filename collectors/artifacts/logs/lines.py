@@ -67,7 +67,7 @@ class Lines:
         """Whether a line is open of which a runtime has written only parts."""
         return bool(self._parts)
 
-    def records(self, number: int, raw: str) -> Iterator[Record]:
+    def records(self, number: int, raw: str) -> list[Record]:
         """The records of one raw line: one for most; several for progress bars and envelopes with line breaks; none yet for
         a line that goes on.
         """
@@ -78,9 +78,9 @@ class Lines:
         if opened.partial or self._parts:
             whole = self._joined(record, opened)
             if whole is None:
-                return
+                return []
             record = whole
-        yield from self._pieces(record, opened.outer)
+        return self._pieces(record, opened.outer)
 
     def rest(self) -> Iterator[Record]:
         """The lines of which the log has no last part."""
@@ -99,14 +99,12 @@ class Lines:
         self._parts[key] = record
         return None
 
-    def _pieces(self, record: Record, outer: str | None) -> Iterator[Record]:
+    def _pieces(self, record: Record, outer: str | None) -> list[Record]:
         """The parts of a line that stand between carriage returns, or between the line breaks of an object's text."""
         if "\r" not in record.text and "\n" not in record.text:
-            yield from self._split(record, outer)
-            return
-        for part in _BREAKS.split(record.text):
-            if part:
-                yield from self._split(record.with_text(part), outer)
+            return self._split(record, outer)
+        parts = (part for part in _BREAKS.split(record.text) if part)
+        return [piece for part in parts for piece in self._split(record.with_text(part), outer)]
 
     def _unwrap(self, text: str) -> Opened:
         """What the process printed, without prefixes and objects, in whatever order they stand."""
@@ -149,9 +147,10 @@ class Lines:
         line.flow, line.partial = envelope.flow or line.flow, line.partial or envelope.partial
         return True
 
-    def _split(self, record: Record, outer: str | None) -> Iterator[Record]:
+    def _split(self, record: Record, outer: str | None) -> list[Record]:
         """Find the engine's header; what stands before it is a prefix to learn, or a progress bar that it was glued to."""
         text = record.text
+        glued: list[Record] = []
         for header in HEADERS:
             match = _find(header, text)
             if match is None:
@@ -163,7 +162,7 @@ class Lines:
             before = text[:start]
             if before.strip():
                 if is_progress(before) or len(before) > 240:
-                    yield from self._bare(record.with_text(before), outer)
+                    glued.append(self._bare(record.with_text(before), outer))
                 elif _closes_quote(before):
                     break
                 else:
@@ -174,9 +173,8 @@ class Lines:
             world_rank = groups.get("global") or groups.get("global0")
             if world_rank is not None:
                 ranks = f"rank={world_rank}"
-            yield self._headed(record, text[match.end() :], header, groups, process, ranks, outer)
-            return
-        yield from self._bare(record, outer)
+            return [*glued, self._headed(record, text[match.end() :], header, groups, process, ranks, outer)]
+        return [*glued, self._bare(record, outer)]
 
     def _headed(
         self,
@@ -209,7 +207,7 @@ class Lines:
             repeats=record.repeats,
         )
 
-    def _bare(self, record: Record, outer: str | None) -> Iterator[Record]:
+    def _bare(self, record: Record, outer: str | None) -> Record:
         """A line without a header: it may still say which process printed it."""
         text = record.text
         process = PROCESS.match(text) if text[:1] in "([" else None
@@ -218,7 +216,7 @@ class Lines:
             self._prefixes.propose(text[:start])
         name, pid, rank_name, rank = _who(process, None)
         moment = self._time(outer, None, True)
-        yield Record(
+        return Record(
             record.line,
             record.raw,
             text[process.end() :] if process is not None else text,
@@ -273,6 +271,8 @@ def _host(process: re.Match[str] | None) -> str | None:
 
 def _who(process: re.Match[str] | None, ranks: str | None) -> tuple[str | None, int | None, str | None, int | None]:
     """(process, pid, rank name, rank) of a line."""
+    if process is None and not ranks:
+        return None, None, None, None
     name, pid, rank_name = None, None, None
     if process is not None:
         name = process["process"] or process["distributed"]

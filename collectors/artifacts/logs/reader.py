@@ -17,6 +17,9 @@ from oomctl.collectors.artifacts.logs.source import RawLines
 from oomctl.collectors.artifacts.logs.tracebacks import Assembler, Traceback
 from oomctl.schemas.rows import Row
 
+_FAILED = frozenset({"oom", "refusal", "fault"})
+"""Kinds by which a rule has told a failure already."""
+
 
 class LogReading:
     """A log being read. Iterate `rows` to the end; the other attributes are complete then.
@@ -109,14 +112,12 @@ class LogReading:
                 ],
             )
 
-    def _weigh(self, record: Record) -> Iterator[Row]:
+    def _weigh(self, record: Record) -> list[Row]:
         """Take a record, unless it is text that a user wrote."""
         inside, held, after = self._quotes.feed(record)
         self._second_look(held)
-        for late in after:
-            yield from self._take(late)
-        if not inside:
-            yield from self._take(record)
+        rows = [row for late in after for row in self._take(late)]
+        return rows if inside else rows + self._take(record)
 
     def _attentive(self) -> bool:
         """Whether the next line matters whatever it holds: a traceback, a quotation, a table or a line in parts is open."""
@@ -128,13 +129,13 @@ class LogReading:
         for record in held:
             self._finish(self._assembler.feed(record)[1])
 
-    def _take(self, record: Record) -> Iterator[Row]:
+    def _take(self, record: Record) -> list[Row]:
         if self._held is not None:
             if self._held.take(record):
-                return
+                return []
             if self._held.explained_by(record):
                 self._held.explain(self._report(record, []))
-                return
+                return []
             self._let_go()
         part, done = self._assembler.feed(record)
         self._finish(done)
@@ -148,17 +149,16 @@ class LogReading:
             facts += self._report(record, facts)
             if facts and writer is None and record.engine in registry.ENGINES:
                 writer = record.engine
-        if any(fact.fields.get("phase") == "spawned" for fact in facts):
+        kinds = {fact.kind for fact in facts}
+        if "lifecycle" in kinds and any(fact.fields.get("phase") == "spawned" for fact in facts):
             self._finish(self._assembler.finish())
-        if not part and any(fact.kind == "oom" for fact in facts):
+        if not part and "oom" in kinds:
             self._held = Held(record, facts, writer)
         elif facts or record.serious:
             if not self._order and not self._assembler.busy:
-                yield from self._emitter.rows(record, facts, writer)
-                return
+                return self._emitter.rows(record, facts, writer)
             self._order.put((record, facts, writer))
-        if self._order:
-            yield from self._in_order()
+        return list(self._in_order()) if self._order else []
 
     def _in_order(self) -> Iterator[Row]:
         """The rows of all lines that no open traceback or failure line can precede any more."""
@@ -187,7 +187,7 @@ class LogReading:
         """What a line outside a traceback reports of failures and of the system."""
         text = record.text
         facts: list[Fact] = []
-        if not any(fact.kind in ("oom", "refusal", "fault") for fact in known):
+        if _FAILED.isdisjoint([fact.kind for fact in known]):
             failure = failures.of_line(record)
             if failure is not None:
                 facts.append(failure)

@@ -30,6 +30,8 @@ _HINTS = (
     "authorization", "bearer", "hf_", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat", "akia", "asia", "xox",
     "eyj", "aiza", "glpat", "nvapi", "npm_", "gsk_", "dckr_pat", "ya29", "@",
 )  # fmt: skip
+_COUNT = Pattern(r"(?:#[a-z-]{0,40}|(?<![\w-]))token(?: usage)?: [\d.]{1,9}(?=,? |,?$)")
+"""A count of tokens, in lower case, which every batch of SGLang's prints: too short for a secret, and no flag."""
 _KEY_LINE = Pattern(r"\s*(?![0-9a-f]{64}\s*$)[A-Za-z0-9+/]{64}\s*$")
 """A line of a private key in PEM form (RFC 7468), which stands alone; a checksum in hex does not count."""
 _PROMPT = Pattern(
@@ -48,6 +50,8 @@ def redact(text: str) -> str:
     if _KEY_LINE.match(text):
         return _REDACTED
     lower = text.lower()
+    if "token" in lower:
+        lower = _COUNT.sub(_nothing, lower)
     if any(map(lower.__contains__, _HINTS)):
         text = _SECRET.sub(_without, text)
     match = _PROMPT.search(text) if "'" in text or '"' in text else None
@@ -57,6 +61,10 @@ def redact(text: str) -> str:
         text = text[: match.end()] + _REDACTED + ("" if end is None else quote + text[end:])
         match = _PROMPT.search(text, match.end() + len(_REDACTED))
     return text
+
+
+def _nothing(_: re.Match[str]) -> str:
+    return ","
 
 
 def _without(match: re.Match[str]) -> str:

@@ -37,7 +37,7 @@ def parse_full(text: str) -> Stamp | None:
         month, day, year, *clock = (int(part) for part in american.groups())
         moment = _moment([year, month, day, *clock], 0, UTC)
         return None if moment is None else (moment, "local")
-    zone = match[8]
+    *numbers, fraction, zone = match.groups()
     offset = UTC
     if zone and zone != "Z":
         hours, minutes = int(zone[1:3]), int(zone[-2:])
@@ -45,8 +45,8 @@ def parse_full(text: str) -> Stamp | None:
         if delta >= timedelta(hours=24):
             return None
         offset = timezone(-delta if zone[0] == "-" else delta)
-    micros = int((match[7] or "0").ljust(6, "0")[:6])
-    moment = _moment([int(match[n]) for n in range(1, 7)], micros, offset)
+    micros = int((fraction or "0").ljust(6, "0")[:6])
+    moment = _moment(list(map(int, numbers)), micros, offset)
     return None if moment is None else (moment, "exact" if zone else "local")
 
 
@@ -92,7 +92,8 @@ def parse_short(text: str, year: int | None) -> Stamp | None:
     match = _SHORT.search(text)
     if match is None:
         return None
-    return _local([year or ASSUMED_YEAR, *(int(match[n]) for n in range(1, 6))], match[6])
+    *numbers, fraction = match.groups()
+    return _local([year or ASSUMED_YEAR, *map(int, numbers)], fraction)
 
 
 def _moment(parts: list[int], micros: int, zone: timezone) -> int | None:
