@@ -23,6 +23,7 @@ class ClientWatch:
     def __init__(self, client: Any, rings: Rings) -> None:
         self._client = client
         self._rings = rings
+        self._ended = False
         patches = Patches()
         self._guard = Guard(rings, patches.undo)
         patches.wrap(client, "abort", self._abort)
@@ -47,21 +48,28 @@ class ClientWatch:
 
     def _shutdown(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def shutdown(*args: Any, **kwargs: Any) -> Any:
-            try:
-                if getattr(self._client, "errored", False):
-                    self._rings.mine().write(FAULT, pack_texts("engine_dead", "at the API server's end"), 1)
-                else:
-                    self._phase("draining")
-            except Exception as error:
-                self._guard.failed("shutdown", error)
+            # AsyncLLM calls it a second time when the object goes: an end is recorded once.
+            again, self._ended = self._ended, True
+            if again:
+                return original(*args, **kwargs)
+            self._record(self._begin_end)
             result = original(*args, **kwargs)
-            try:
-                self._phase("stopped")
-            except Exception as error:
-                self._guard.failed("shutdown", error)
+            self._record(lambda: self._phase("stopped"))
             return result
 
         return shutdown
+
+    def _begin_end(self) -> None:
+        if getattr(self._client, "errored", False):
+            self._rings.mine().write(FAULT, pack_texts("engine_dead", "at the API server's end"), 1)
+        else:
+            self._phase("draining")
+
+    def _record(self, what: Callable[[], None]) -> None:
+        try:
+            what()
+        except Exception as error:
+            self._guard.failed("shutdown", error)
 
     def _phase(self, phase: str) -> None:
         self._rings.mine().write(LIFECYCLE, pack_texts(None), PHASES.index(phase), NULL_I32, NULL_I32)
