@@ -4,7 +4,8 @@ import os
 import re
 import secrets
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -147,8 +148,22 @@ def write_parquet(connection: "duckdb.DuckDBPyConnection", path: Path, writer: s
     metadata = {VERSION_KEY: str(SCHEMA_VERSION), WRITER_KEY: writer}
     if incident_id is not None:
         metadata[INCIDENT_KEY] = incident_id
-    pairs = ", ".join(f"'{key}': '{_quoted(value)}'" for key, value in metadata.items())
+    pairs = ", ".join(f"'{key}': '{quoted(value)}'" for key, value in metadata.items())
     order = ", ".join(f'"{column}" NULLS FIRST' for column in SORT_KEY)
+    with beside(path) as scratch:
+        connection.execute(
+            f"COPY (SELECT * FROM {ddl.TABLE} ORDER BY {order}) TO '{quoted(str(scratch))}' "
+            f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 122880, KV_METADATA {{{pairs}}})"
+        )
+
+
+@contextmanager
+def beside(path: Path) -> Iterator[Path]:
+    """A file beside a place, that only its owner may read, and that is moved there if all went well.
+
+    Raises:
+        OomctlError: If nothing can be written there.
+    """
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
@@ -160,10 +175,7 @@ def write_parquet(connection: "duckdb.DuckDBPyConnection", path: Path, writer: s
     os.close(descriptor)
     scratch = Path(name)
     try:
-        connection.execute(
-            f"COPY (SELECT * FROM {ddl.TABLE} ORDER BY {order}) TO '{_quoted(name)}' "
-            f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 122880, KV_METADATA {{{pairs}}})"
-        )
+        yield scratch
         scratch.chmod(0o600)
         scratch.replace(path)
     finally:
@@ -201,7 +213,7 @@ def load_parquet(
             bytes(key).decode("utf-8", "replace"): bytes(value).decode("utf-8", "replace")
             for key, value in connection.execute("SELECT key, value FROM parquet_kv_metadata(?)", [str(path)]).fetchall()
         }
-        _check_version(metadata.get(VERSION_KEY), name)
+        check_version(metadata.get(VERSION_KEY), name)
         present = {row[0] for row in connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(path)]).fetchall()}
         wrong = [f"unknown column {column!r}" for column in sorted(present - ddl.columns().keys())]
         wrong += [f"no column {column!r}" for column in NEEDED if column not in present]
@@ -222,7 +234,12 @@ def load_parquet(
         ) from error
 
 
-def _check_version(version: str | None, name: str) -> None:
+def check_version(version: str | None, name: str) -> None:
+    """Refuse what this version cannot read.
+
+    Raises:
+        OomctlError: If the version, as found in a file, is none of ours (None: there is none), or newer.
+    """
     if version is None:
         raise OomctlError(f"Parquet, but not written by oomctl ({name})", "give a file that `oomctl import` wrote")
     if not re.fullmatch("[0-9]{1,9}", version):
@@ -236,5 +253,6 @@ def _check_version(version: str | None, name: str) -> None:
         )
 
 
-def _quoted(value: str) -> str:
+def quoted(value: str) -> str:
+    """A text for the inside of an SQL string."""
     return value.replace("'", "''")

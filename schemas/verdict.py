@@ -9,6 +9,7 @@ SCHEMA = "oomctl.triage/0"
 OomClass = Literal["load_time", "warm_up", "prefill_spike", "decode_growth", "fragmentation", "recovery"]
 Verdict = Literal["oom", "capacity_gate", "not_oom"]
 Resource = Literal["device", "kv_blocks", "host", "slots", "driver"]
+InputFormat = Literal["log", "parquet", "jsonl", "csv", "live"]
 Quality = Literal["measured", "derived", "predicted", "estimated", "simulated"]
 
 CODES: dict[OomClass, str] = {
@@ -183,7 +184,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     """One input as it was read."""
 
     path: str
-    format: Literal["log", "parquet", "live"]
+    format: InputFormat
     bytes: int
     lines: int | None = None
     rows: int

@@ -1,19 +1,13 @@
-"""An event table to hand on: as it is, or with what names people, hosts, models and requests replaced by pseudonyms."""
+"""An event table to hand on, with what names people, hosts, models and requests replaced by pseudonyms."""
 
-import os
 import re
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from oomctl.pseudonyms import Pseudonyms
 from oomctl.schemas import storage
-from oomctl.schemas.errors import ExitCode, OomctlError
 from oomctl.schemas.events import KINDS
 from oomctl.schemas.rows import Row
+from oomctl.schemas.text_forms import rows
 
 if TYPE_CHECKING:
     import duckdb
@@ -33,21 +27,6 @@ _TEXTS = {
 }
 _KEPT = ("stack_id", "function", "block_hash", "parent_hash", "address", "pool_id")
 """Texts that name nobody, or that triage decides by."""
-_BATCH = 4096
-
-
-def rows(connection: "duckdb.DuckDBPyConnection") -> Iterator[Row]:
-    """The rows of the event table, as `storage.load_rows` takes them: only what is not NULL, `ts` in microseconds."""
-    cursor = connection.execute("SELECT * REPLACE (epoch_us(ts) AS ts) FROM events ORDER BY stream, seq, kind")
-    names = [column[0] for column in cursor.description or ()]
-    kind = names.index("kind")
-    while batch := cursor.fetchmany(_BATCH):
-        for values in batch:
-            yield {
-                name: {key: item for key, item in value.items() if item is not None} if isinstance(value, dict) else value
-                for name, value in zip(names, values, strict=True)
-                if value is not None and (name not in KINDS or name == values[kind])
-            }
 
 
 def redacted(connection: "duckdb.DuckDBPyConnection") -> "duckdb.DuckDBPyConnection":
@@ -121,22 +100,3 @@ def _names_model(fields: dict[str, Any]) -> bool:
         and re.search(r"[A-Za-z]{2}", value) is not None
         and value.lower() not in ("auto", "slow", "true", "false", "none", "mistral")
     )
-
-
-def write_jsonl(connection: "duckdb.DuckDBPyConnection", path: Path) -> None:
-    """Write one JSON object per row, `ts` in microseconds since 1970 UTC, to a file that only its owner may read."""
-    encoder = msgspec.json.Encoder()
-    try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as error:
-        raise OomctlError(
-            f"cannot write ({path}): {error.strerror}", "choose a folder that you may write to", ExitCode.ENVIRONMENT
-        ) from error
-    scratch = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            for row in rows(connection):
-                file.write(encoder.encode(row) + b"\n")
-        scratch.replace(path)
-    finally:
-        scratch.unlink(missing_ok=True)

@@ -32,6 +32,23 @@ def expand(paths: Sequence[str], report: Report) -> list[str]:
     return list(found.values())
 
 
+def require(path: str) -> None:
+    """Before something is said that does not depend on what an input holds.
+
+    Raises:
+        OomctlError: If the argument means nothing that exists.
+    """
+    problems: list[OomctlError] = []
+    for file in expand([path], problems.append):
+        try:
+            if file != STDIN:
+                Path(file).stat()
+        except OSError as error:
+            raise unreadable(file, error) from error
+    if problems:
+        raise problems[0]
+
+
 def label(path: str) -> str:
     """The stream's name: the path as given, in text that is valid Unicode even where the file's name is not."""
     return "stdin" if path == STDIN else os.fsencode(path).decode("utf-8", "backslashreplace")

@@ -3,19 +3,18 @@
 import errno
 import io
 import os
-import shutil
 import stat
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, cast
 
 from oomctl.inputs import STDIN, Report, expand, label, refuse_devices, unreadable
 from oomctl.schemas import storage, verdict
 from oomctl.schemas.errors import OomctlError
+from oomctl.tables import load_table
 from oomctl.target import Target
 
 LIVE_MAGIC = b"OOMCTLL\n"
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
     from oomctl.collectors.artifacts.unpack import Unpacked
 
-_STREAMS_IN = "SELECT DISTINCT stream FROM read_parquet(?)"
 MAX_HOLE_BYTES = 256 << 20
 """Zeros after which what is no file, and may have no end, is given up."""
 
@@ -139,9 +137,7 @@ def _load_member(
         from oomctl.recordings import load_live_file
 
         return load_live_file(target, name, stream, 0 if path in (None, STDIN) else Path(path).stat().st_size, report)
-    if stream.peek(len(storage.PARQUET_MAGIC)).startswith(storage.PARQUET_MAGIC):
-        return _load_parquet(target, name, stream, path)
-    return _load_log(target, name, stream, unpackers)
+    return load_table(target, name, stream, path, report) or _load_log(target, name, stream, unpackers)
 
 
 def _load_log(target: Target, name: str, file: io.BufferedReader, unpackers: "list[Unpacked]") -> verdict.Input:
@@ -194,26 +190,6 @@ def _problem(unpackers: "list[Unpacked]") -> str | None:
     return next((unpacker.problem for unpacker in unpackers if unpacker.problem), None)
 
 
-def _load_parquet(target: Target, name: str, file: io.BufferedReader, path: str | None) -> verdict.Input:
-    with _on_disk(path, file) as place:
-        streams = _streams_in(target.connection, place)
-        target.refuse_known(streams, name)
-        rows = storage.load_parquet(target.connection, place, name)
-        target.streams |= streams
-        return verdict.Input(
-            path=name, format="parquet", bytes=place.stat().st_size, rows=rows, engines=target.engines(streams)
-        )
-
-
-def _streams_in(connection: "duckdb.DuckDBPyConnection", place: Path) -> set[str]:
-    import duckdb
-
-    try:
-        return {str(row[0]) for row in connection.execute(_STREAMS_IN, [str(place)]).fetchall()}
-    except duckdb.Error:
-        return set()  # not a recording of ours: loading it says so better
-
-
 @contextmanager
 def _opened(path: str) -> Iterator[io.BufferedReader]:
     if path == STDIN:
@@ -224,16 +200,3 @@ def _opened(path: str) -> Iterator[io.BufferedReader]:
         refuse_devices(path)
         with Path(path).open("rb") as file:
             yield file
-
-
-@contextmanager
-def _on_disk(path: str | None, file: BinaryIO) -> Iterator[Path]:
-    """Parquet is read from its end, so what comes through a pipe or out of an archive is put down first."""
-    if path is not None and path != STDIN and Path(path).is_file():
-        yield Path(path)
-        return
-    with tempfile.TemporaryDirectory(prefix="oomctl-") as folder:
-        copy = Path(folder) / "copy.parquet"
-        with copy.open("wb") as target:
-            shutil.copyfileobj(file, target)
-        yield copy

@@ -10,8 +10,9 @@ import msgspec
 import pytest
 
 from oomctl.analyzers.triage import triage
-from oomctl.export import redacted, rows
+from oomctl.export import redacted
 from oomctl.pipeline import open_inputs
+from oomctl.schemas.text_forms import rows
 from tests.cli.run import oomctl
 from tests.scenarios import catalogue, render_log
 from tests.shared import ROOT, SHARED

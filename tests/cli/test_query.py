@@ -104,6 +104,13 @@ def test_without_a_question_the_named_ones_are_listed(file: Path) -> None:
     assert [row["name"] for row in json.loads(ran.out)] == list(queries.names("postmortem"))
 
 
+@pytest.mark.parametrize("name", ["gone.parquet", "gone*.log", ""])
+def test_a_file_that_does_not_exist_is_an_error_whatever_is_asked(tmp_path: Path, name: str) -> None:
+    for question in ([], ["phases"], ["-c", "SELECT 1"]):
+        ran = oomctl("query", name, *question, cwd=tmp_path)
+        ran.assert_fails(3, "an empty path" if not name else "no file matches" if "*" in name else "no such file")
+
+
 def test_times_are_utc() -> None:
     assert plain(datetime(2026, 1, 2, 3, 4, 5, 600)) == "2026-01-02T03:04:05.000600Z"
     assert plain(datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=2)))) == "2026-01-01T22:00:00Z"

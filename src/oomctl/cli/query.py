@@ -42,6 +42,9 @@ def query(
     if command is not None and name is not None:
         raise OomctlError("both a named query and -c", "leave one of them out", ExitCode.USAGE)
     if command is None and name is None:
+        from oomctl.inputs import require
+
+        require(file)
         sys.stdout.writelines(_chunks(("name", "title"), _titles(), chosen))
         return
     sql, parameters = (command, {}) if command is not None else _named(name or "", param or [])

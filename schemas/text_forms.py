@@ -1,0 +1,240 @@
+"""The event table as text, written and read back: JSON lines, one row a line, and CSV with a column per field.
+
+Every row names its schema, first of all, so that a part of a file, or two put together, are still known for what they are,
+and no log in JSON is taken for one. NULL is left out, in CSV an empty cell; an empty text is `""`.
+"""
+
+import csv
+import re
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+
+import msgspec
+
+from oomctl.schemas import ddl, storage
+from oomctl.schemas.common import COMMON
+from oomctl.schemas.declare import DUCKDB_TYPES, Field, Type
+from oomctl.schemas.errors import OomctlError
+from oomctl.schemas.events import KINDS, SCHEMA_VERSION
+from oomctl.schemas.rows import Row
+
+if TYPE_CHECKING:
+    import duckdb
+
+SCHEMA = f"oomctl.events/{SCHEMA_VERSION}"
+HEAD_BYTES = 512
+"""So much of a file's beginning tells what it is."""
+_BATCH = 4096
+_NAMED = re.compile(r"oomctl\.events/(\d{1,9})")
+_JSONL = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"oomctl\.events/')
+_CSV = re.compile(rb'(?:\xef\xbb\xbf)?"?schema"?,"?ts"?,')
+_COMMON = {field.name: field for field in COMMON}
+_FIELDS = {kind.name: {field.name: field for field in kind.fields} for kind in KINDS.values()}
+
+
+def is_jsonl(head: bytes) -> bool:
+    """Whether a file that begins so was written by `write_jsonl`."""
+    return _JSONL.match(head) is not None
+
+
+def is_csv(head: bytes) -> bool:
+    """Whether a file that begins so was written by `write_csv`."""
+    return _CSV.match(head) is not None
+
+
+def rows(connection: "duckdb.DuckDBPyConnection") -> Iterator[Row]:
+    """The rows of the event table, as `storage.load_rows` takes them: only what is not NULL, `ts` in microseconds."""
+    cursor = connection.execute("SELECT * REPLACE (epoch_us(ts) AS ts) FROM events ORDER BY stream, seq, kind")
+    names = [column[0] for column in cursor.description or ()]
+    kind = names.index("kind")
+    while batch := cursor.fetchmany(_BATCH):
+        for values in batch:
+            yield {
+                name: {key: item for key, item in value.items() if item is not None} if isinstance(value, dict) else value
+                for name, value in zip(names, values, strict=True)
+                if value is not None and (name not in KINDS or name == values[kind])
+            }
+
+
+def write_jsonl(connection: "duckdb.DuckDBPyConnection", path: Path) -> None:
+    """Write one JSON object per row, `ts` in microseconds since 1970 UTC, to a file that only its owner may read."""
+    encode = msgspec.json.Encoder().encode
+    with storage.beside(path) as scratch, scratch.open("wb") as file:
+        for row in rows(connection):
+            file.write(encode({"schema": SCHEMA, **row}) + b"\n")
+
+
+def write_csv(connection: "duckdb.DuckDBPyConnection", path: Path) -> None:
+    """Write a line per row, times in UTC, to a file that only its owner may read.
+
+    Columns are `schema`, the common ones, and `KIND.FIELD` for every field that some row has.
+    """
+    fields = [(kind, field) for kind, own in _FIELDS.items() for field in own.values()]
+    counts = ", ".join(f'count("{kind}"."{field.name}")' for kind, field in fields)
+    filled = connection.execute(f"SELECT {counts} FROM {ddl.TABLE}").fetchall()[0]
+    used = [(kind, field) for (kind, field), count in zip(fields, filled, strict=True) if count]
+    columns = [f"'{SCHEMA}' AS schema", *(f'"{name}"' for name in _COMMON)]
+    columns += [f'"{kind}"."{field.name}" AS "{kind}.{field.name}"' for kind, field in used]
+    texts = [f'"{name}"' for name, field in _COMMON.items() if field.type == "text"]
+    texts += [f'"{kind}.{field.name}"' for kind, field in used if field.type == "text"]
+    selected = f"SELECT {', '.join(columns)} FROM {ddl.TABLE} ORDER BY stream, seq, kind"
+    with storage.beside(path) as scratch:
+        connection.execute(
+            f"COPY ({selected}) TO '{storage.quoted(str(scratch))}' (FORMAT csv, HEADER, FORCE_QUOTE ({', '.join(texts)}))"
+        )
+
+
+def read_jsonl(file: BinaryIO, name: str, skipped: Callable[[int], None]) -> Iterator[Row]:
+    """The rows of a file that `write_jsonl` wrote.
+
+    Args:
+        file: Its bytes.
+        name: What to call it in errors.
+        skipped: Called with the number of each line that is no row: cut off, edited, or of a kind or field not declared.
+
+    Raises:
+        OomctlError: If a row is of a newer version.
+    """
+    decode = msgspec.json.Decoder().decode
+    number = 0
+    while line := file.readline(storage.MAX_ROW_BYTES):
+        number += 1
+        if not line.endswith(b"\n") and len(line) == storage.MAX_ROW_BYTES:
+            while (rest := file.readline(storage.MAX_ROW_BYTES)) and not rest.endswith(b"\n"):
+                pass
+            skipped(number)
+            continue
+        if not (line := line.removeprefix(b"\xef\xbb\xbf").strip()):
+            continue
+        try:
+            record = decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            record = None
+        row = _row(record) if isinstance(record, dict) and _ours(record.pop("schema", None), name) else None
+        if row is None:
+            skipped(number)
+        else:
+            yield row
+
+
+def load_csv(connection: "duckdb.DuckDBPyConnection", path: Path, name: str) -> int:
+    """Append a file that `write_csv` wrote to the event table.
+
+    Args:
+        connection: From `storage.connect`.
+        path: Where it lies.
+        name: What to call it in errors.
+
+    Returns:
+        How many rows were added.
+
+    Raises:
+        OomctlError: If it is damaged, of a newer version, or holds what no event table does; no row is added then.
+    """
+    import duckdb
+
+    source, parameters = csv_source(path, name)
+    try:
+        for (named,) in connection.execute(f"SELECT DISTINCT schema FROM {source}", parameters).fetchall():
+            if not _ours(named, name):
+                raise OomctlError(f"not an event table of oomctl: a row without its schema ({name})", "export it again")
+        common = [f'CAST("{name}" AS {DUCKDB_TYPES[field.type]}) AS "{name}"' for name, field in _COMMON.items()]
+        present = set(_header(path))
+        own = [f'{_struct(kind, present)} AS "{kind}"' for kind in _FIELDS]
+        typed = f"(SELECT {', '.join(common + own)} FROM {source})"
+        if not (rows := storage.load_relation(connection, typed, parameters)):
+            raise OomctlError(f"a recording without a row ({name})", "export it again, or give the log itself")
+        return rows
+    except duckdb.Error as error:
+        raise _damaged(name, str(error)) from error
+
+
+def csv_source(path: Path, name: str) -> tuple[str, list[str]]:
+    """What stands behind FROM to read a file that `write_csv` wrote, every cell a text, and its parameters.
+
+    Raises:
+        OomctlError: If its header is none of ours.
+    """
+    header = _header(path)
+    known = {"schema", *_COMMON, *(f"{kind}.{field}" for kind, own in _FIELDS.items() for field in own)}
+    wrong = [f"unknown column {column[:80]!r}" for column in header if column not in known]
+    wrong += [f"no column {column!r}" for column in _COMMON if column not in header]
+    if wrong or len(set(header)) < len(header):
+        raise OomctlError(
+            f"not an event table of oomctl: {wrong[0] if wrong else 'a column twice'} ({name})",
+            "give a file that `oomctl export` wrote",
+        )
+    columns = ", ".join(f"'{column}': 'VARCHAR'" for column in header)
+    source = (
+        f"read_csv(?, auto_detect = false, header = true, delim = ',', quote = '\"', escape = '\"', nullstr = '', "
+        f"allow_quoted_nulls = false, max_line_size = {storage.MAX_ROW_BYTES}, parallel = false, columns = {{{columns}}})"
+    )
+    return source, [str(path)]
+
+
+def _header(path: Path) -> list[str]:
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        return next(csv.reader(_one(file)), [])
+
+
+def _one(file: TextIO) -> Iterable[str]:
+    yield file.readline(storage.MAX_ROW_BYTES)
+
+
+def _struct(kind: str, present: set[str]) -> str:
+    members = []
+    for field in _FIELDS[kind].values():
+        type_ = DUCKDB_TYPES[field.type]
+        value = f'CAST("{kind}.{field.name}" AS {type_})' if f"{kind}.{field.name}" in present else f"CAST(NULL AS {type_})"
+        members.append(f'"{field.name}" := {value}')
+    return f"CASE WHEN kind = '{kind}' THEN struct_pack({', '.join(members)}) END"
+
+
+def _ours(named: object, name: str) -> bool:
+    """Whether a schema's name is that of an event table; one of a newer version is an error."""
+    version = _NAMED.fullmatch(named) if isinstance(named, str) else None
+    if version is not None:
+        storage.check_version(version[1], name)
+    return version is not None
+
+
+def _row(record: dict[str, Any]) -> Row | None:
+    """A decoded object as a row, or None where it is none."""
+    kind = record.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS or not isinstance(record.get(kind), dict):
+        return None
+    common = {key: value for key, value in record.items() if key != kind and value is not None}
+    fields = {key: value for key, value in record[kind].items() if value is not None}
+    if any(needed not in common for needed in storage.NEEDED):
+        return None
+    if not all(key in _COMMON and _fits(_COMMON[key], value, moment=int) for key, value in common.items()):
+        return None
+    if not all(key in _FIELDS[kind] and _fits(_FIELDS[kind][key], value, moment=str) for key, value in fields.items()):
+        return None
+    return {**common, kind: fields}
+
+
+_TYPES: dict[Type, tuple[type, ...]] = {"int": (int,), "float": (int, float), "text": (str,), "bool": (bool,)}
+
+
+def _fits(field: Field, value: Any, moment: type[int] | type[str]) -> bool:
+    """Whether a decoded value is of a field's type; `moment` is how a time is written there."""
+    if field.type == "timestamp":
+        return isinstance(value, moment) and (isinstance(value, int) or _is_time(value))
+    if isinstance(value, bool) != (field.type == "bool"):
+        return False
+    return isinstance(value, _TYPES[field.type]) and (not isinstance(value, int) or abs(value) < 2**63)
+
+
+def _is_time(value: Any) -> bool:
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _damaged(name: str, reason: str) -> OomctlError:
+    return OomctlError(f"cannot read as CSV ({name}): {reason.splitlines()[0][:200]}", "export it again")

@@ -1,0 +1,77 @@
+"""The file that `oomctl import` and `oomctl export` write: its form, by its name, and when it may be written."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from oomctl.schemas.errors import ExitCode, OomctlError
+
+if TYPE_CHECKING:
+    import duckdb
+
+SUFFIXES = (".parquet", ".jsonl", ".csv")
+
+OutputOption = Annotated[
+    str,
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="What to write: FILE.parquet, FILE.jsonl (a row a line) or FILE.csv."
+    ),
+]
+ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Overwrite FILE.")]
+
+
+def check(output: str, paths: list[str], force: bool) -> Path:
+    """Refuse before anything is read.
+
+    Args:
+        output: As typed.
+        paths: The inputs, as typed.
+        force: Whether another file may be overwritten.
+
+    Raises:
+        OomctlError: If its name tells no form, or something is in its place.
+    """
+    from oomctl.inputs import expand
+
+    target = Path(output)
+    if target.is_dir():
+        raise OomctlError(f"is a folder ({target})", "name a file in it: -o FOLDER/incident.parquet", ExitCode.USAGE)
+    if target.suffix not in SUFFIXES:
+        raise OomctlError(
+            f"cannot tell the form of the output ({output})", f"end its name in {', '.join(SUFFIXES)}", ExitCode.USAGE
+        )
+    if not target.exists():
+        return target
+    for path in expand(paths, lambda error: None):
+        if Path(path).exists() and Path(path).samefile(target):
+            raise OomctlError(f"output is one of the inputs ({target})", "write to another file", ExitCode.USAGE)
+    if not force:
+        raise OomctlError(
+            f"file already exists, will not overwrite without --force ({target})",
+            "add --force, or write to another file",
+            ExitCode.USAGE,
+        )
+    return target
+
+
+def write(connection: "duckdb.DuckDBPyConnection", target: Path, rows: int) -> None:
+    """Write an event table, in the form that the file's name tells, and say so on stderr.
+
+    Args:
+        connection: Holds the table.
+        target: From `check`.
+        rows: How many it has.
+    """
+    from oomctl import __version__
+    from oomctl.cli.boundary import note
+    from oomctl.cli.render.words import human, plural
+    from oomctl.schemas import storage, text_forms
+
+    if target.suffix == ".parquet":
+        storage.write_parquet(connection, target, f"oomctl {__version__}")
+    elif target.suffix == ".jsonl":
+        text_forms.write_jsonl(connection, target)
+    else:
+        text_forms.write_csv(connection, target)
+    note(f"wrote {plural(rows, 'row')}, {human(target.stat().st_size)} ({target})")

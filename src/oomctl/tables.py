@@ -1,0 +1,114 @@
+"""Event tables as inputs: what `oomctl import` and `oomctl export` wrote, in each of its forms."""
+
+import io
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from oomctl.inputs import STDIN, Report
+from oomctl.schemas import storage, text_forms, verdict
+from oomctl.schemas.errors import OomctlError
+from oomctl.schemas.rows import Row
+from oomctl.target import Target
+
+
+def load_table(
+    target: Target, name: str, stream: io.BufferedReader, path: str | None, report: Report
+) -> verdict.Input | None:
+    """Load an event table.
+
+    Args:
+        target: What to load it into.
+        name: What to call it.
+        stream: Its bytes.
+        path: Where it lies unpacked, if it does.
+        report: Called with what could be read only in part.
+
+    Returns:
+        None if it is none; nothing was read then.
+
+    Raises:
+        OomctlError: If it cannot be read, or holds a stream that was read from another input.
+    """
+    head = stream.peek(text_forms.HEAD_BYTES)
+    if head.startswith(storage.PARQUET_MAGIC):
+        return _load_parquet(target, name, stream, path)
+    if text_forms.is_jsonl(head):
+        return _load_jsonl(target, name, stream, report)
+    if text_forms.is_csv(head):
+        return _load_csv(target, name, stream, path)
+    return None
+
+
+def _load_parquet(target: Target, name: str, file: io.BufferedReader, path: str | None) -> verdict.Input:
+    with _on_disk(path, file) as place:
+        streams = _streams_in(target, "read_parquet(?)", [str(place)])
+        target.refuse_known(streams, name)
+        rows = storage.load_parquet(target.connection, place, name)
+        return _loaded(target, name, "parquet", place.stat().st_size, rows, streams)
+
+
+def _load_csv(target: Target, name: str, file: io.BufferedReader, path: str | None) -> verdict.Input:
+    with _on_disk(path, file) as place:
+        streams = _streams_in(target, *text_forms.csv_source(place, name))
+        target.refuse_known(streams, name)
+        rows = text_forms.load_csv(target.connection, place, name)
+        return _loaded(target, name, "csv", place.stat().st_size, rows, streams)
+
+
+def _load_jsonl(target: Target, name: str, file: io.BufferedReader, report: Report) -> verdict.Input:
+    """Read as it comes, so a stream that is known already shows when others may have been loaded: it alone is left out."""
+    from oomctl.collectors.artifacts.unpack import Counted
+
+    counted = Counted(file)
+    streams: set[str] = set()
+    twice: set[str] = set()
+    bad: list[int] = []
+
+    def fresh() -> Iterator[Row]:
+        for row in text_forms.read_jsonl(io.BufferedReader(counted), name, bad.append):
+            known = row["stream"] in target.streams
+            (twice if known else streams).add(row["stream"])
+            if not known:
+                yield row
+
+    rows = storage.load_rows(target.connection, fresh())
+    if not rows:
+        target.refuse_known(twice, name)
+        raise OomctlError(f"a recording without a row ({name})", "export it again, or give the log itself")
+    for stream in sorted(twice):
+        report(OomctlError(f"stream {stream} was already read from another input ({name})", "read the two one at a time"))
+    if bad:
+        report(OomctlError(f"{name}: {len(bad)} lines are no rows, the first is line {bad[0]}; read the others"))
+    return _loaded(target, name, "jsonl", counted.taken, rows, streams)
+
+
+def _loaded(target: Target, name: str, form: verdict.InputFormat, size: int, rows: int, streams: set[str]) -> verdict.Input:
+    target.streams |= streams
+    return verdict.Input(path=name, format=form, bytes=size, rows=rows, engines=target.engines(streams))
+
+
+def _streams_in(target: Target, source: str, parameters: list[str]) -> set[str]:
+    import duckdb
+
+    try:
+        found = target.connection.execute(f"SELECT DISTINCT stream FROM {source}", parameters).fetchall()
+        return {str(row[0]) for row in found if row[0] is not None}
+    except duckdb.Error:
+        return set()  # not a recording of ours: loading it says so better
+
+
+@contextmanager
+def _on_disk(path: str | None, file: BinaryIO) -> Iterator[Path]:
+    """Parquet is read from its end, and DuckDB reads files, so what comes out of a pipe or an archive is put down first."""
+    if path is not None and path != STDIN and Path(path).is_file():
+        yield Path(path)
+        return
+    with tempfile.TemporaryDirectory(prefix="oomctl-") as folder:
+        copy = Path(folder) / "copy"
+        with copy.open("wb") as target:
+            shutil.copyfileobj(file, target)
+        yield copy
