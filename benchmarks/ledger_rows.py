@@ -27,6 +27,22 @@ FIELDS = {
 }  # fmt: skip
 
 
+# Architectures of families whose rows carry sizes but no architecture; the first that matches counts.
+FAMILIES = {
+    r"kimi-vl": "KimiVLForConditionalGeneration",
+    r"kimi-k2\.5": "KimiK25ForConditionalGeneration",
+    r"qwen-?2\.5-vl": "Qwen2_5_VLForConditionalGeneration",
+    r"qwen1\.5-moe|qwen2-.*moe": "Qwen2MoeForCausalLM",
+    r"qwen-?2": "Qwen2ForCausalLM",
+    r"gemma-?3": "Gemma3ForConditionalGeneration",
+    r"gemma-?2": "Gemma2ForCausalLM",
+    r"gemma": "GemmaForCausalLM",
+    r"mistral-small-?3\.[12]": "Mistral3ForConditionalGeneration",
+    r"\bphi-?[12]": "PhiForCausalLM",
+    r"granite": "GraniteForCausalLM",
+    r"gpt-oss": "GptOssForCausalLM",
+    r"minimax-m2": "MiniMaxM2ForCausalLM",
+}
 WEIGHTS_NEED = ("h", "nh", "V")
 
 
@@ -131,9 +147,9 @@ def quantization_of(row: Row) -> dict[str, Any] | None:
     if "mxfp4" in said or "nvfp4" in said:
         return None
     if "awq" in words:
-        return {"quant_method": "awq", "bits": 4, "group_size": _group(said), "zero_point": True}
+        return {"quant_method": "awq", "bits": 4, "group_size": _group(said, row), "zero_point": True}
     if "w4a16" in words or "int4" in said or "gptq" in said or "4-bit" in said:
-        return {"quant_method": "gptq", "bits": 4, "group_size": _group(said), "sym": True}
+        return {"quant_method": "gptq", "bits": 4, "group_size": _group(said, row), "sym": True}
     return None
 
 
@@ -141,9 +157,13 @@ def _bits(config: Mapping[str, Any]) -> int:
     return read_quantization(config, "row").default.bits
 
 
-def _group(text: str) -> int:
+def _group(text: str, row: Row) -> int:
+    """Weights that share a scale: as the row says, else the largest usual group that divides every input of a matrix."""
     match = re.search(r"g(\d{2,3})\b", text)
-    return int(match[1]) if match else 128
+    if match:
+        return int(match[1])
+    inputs = [row["arch"][key] for key in ("h", "I", "mI") if key in row["arch"]]
+    return next((group for group in (128, 64, 32) if all(one % group == 0 for one in inputs)), 32)
 
 
 def _compressed(bits: int, kind: str, strategy: str) -> dict[str, Any]:
@@ -166,12 +186,15 @@ def _resolved(log: Path) -> str | None:
 
 
 def _architecture(row: Row, logs: Path) -> str:
-    """As the row's own log resolved it; without a log the plainest architecture that has the row's parts."""
+    """As the row's own log resolved it; without a log by the family's name, else the plainest that has the row's parts."""
     log = logs / (str(row["id"]).removeprefix("planner-") + ".log")
     resolved = _resolved(log) if log.is_file() else None
     arch = row["arch"]
     if resolved:
         return resolved
+    named = next((made for words, made in FAMILIES.items() if re.search(words, str(row["model"]), re.IGNORECASE)), None)
+    if named:
+        return named
     if "kv_lora" in arch:
         return "DeepseekV2ForCausalLM"
     if "gdn" in arch:
@@ -181,7 +204,11 @@ def _architecture(row: Row, logs: Path) -> str:
 
 @lru_cache(maxsize=1)
 def _towers() -> dict[str, dict[str, Any]]:
-    """Vision towers by architecture, as their published configs give them: rows tell of the language model alone."""
+    """Vision towers by architecture, as published configs give them: rows tell of the language model alone.
+
+    Looked up in public code and documentation: siglip and MoonViT in several repositories each, pixtral's in that of
+    Mistral Small 3.2, Qwen2.5-VL's in that of its 32B model; "128000" is that family's documented context.
+    """
     found: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("towers.json").read_text())
     return found
 
@@ -196,7 +223,6 @@ def _made(row: Row, architecture: str) -> dict[str, Any]:
         raise NotCovered(f"facts that are not understood: {', '.join(sorted(unknown))}")
     config: dict[str, Any] = {FIELDS[key]: value for key, value in arch.items() if key in FIELDS}
     config["architectures"] = [architecture]
-    config |= _towers().get(architecture, {})
     count = arch.get("L", 0)
     if window:
         few = count - window["n"]
@@ -212,6 +238,7 @@ def _made(row: Row, architecture: str) -> dict[str, Any]:
         config["rope_local_base_freq"] = 10000
     if not ropes:
         config["max_position_embeddings"] = row.get("max_model_len") or 4096
+    config |= _towers().get(architecture, {})
     # Rows that tell the cache's dimensions alone: the rest does not move the cache (see `weight_facts_missing`).
     config.setdefault("num_attention_heads", config.get("linear_num_value_heads") or config.get("num_key_value_heads"))
     config.setdefault("linear_num_key_heads", config.get("linear_num_value_heads"))

@@ -209,7 +209,7 @@ def _moe(fields: Fields, traits: Traits, index: int) -> Moe:
     bias = fields.flag("mlp_bias", default=bool(traits.mlp_bias))
     return Moe(
         experts=_experts(fields),
-        active=fields.maybe("num_experts_per_tok", "num_experts_per_token", "experts_per_token", "top_k_experts") or 1,
+        active=fields.maybe("num_experts_per_tok", "num_experts_per_token", "experts_per_token", "top_k_experts"),
         intermediate=width,
         shared_intermediate=shared,
         shared_gate=traits.shared_gate and shared > 0,

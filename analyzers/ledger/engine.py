@@ -7,10 +7,15 @@ import msgspec
 from oomctl.schemas.errors import ExitCode, OomctlError
 
 KV_FP8 = ("fp8", "fp8_e4m3", "fp8_e5m2", "fp8_ds_mla", "fp8_inc")
+KV_PACKED: dict[str, tuple[int, int]] = {
+    "fp8_per_token_head": (8, 4), "int8_per_token_head": (8, 4), "int4_per_token_head": (4, 4),
+}  # fmt: skip
+"""Bits of an element, and bytes of the scale that each head keeps per token for its key and for its value.
+Source: vLLM v1/kv_cache_interface.py, `KVQuantMode`."""
 
 
 class Engine(msgspec.Struct, frozen=True, kw_only=True):
-    """What `predict` needs to know of the engine.
+    """What `predict` needs to know of the engine, and of its arguments.
 
     Args:
         version: As (major, minor).
@@ -19,6 +24,11 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
         prefix_caching: None: the version's default.
         gpu_blocks: `--num-gpu-blocks-override`.
         kv_bytes: `--kv-cache-memory-bytes`, which bypasses the budget.
+        eager: `--enforce-eager`, or a mode without graphs.
+        graph_sizes: Batch sizes of which graphs are captured; None: the default.
+        loras, lora_rank, cpu_loras: Adapters in one batch, their largest rank, and how many are kept on the host; no
+            adapters where `loras` is 0.
+        kv_connector, kv_buffer_bytes: Of `--kv-transfer-config`.
     """
 
     name: str = "vllm"
@@ -40,6 +50,30 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     gpu_blocks: int | None = None
     kv_bytes: int | None = None
     hybrid_groups: bool = True
+    eager: bool = False
+    graph_sizes: tuple[int, ...] | None = None
+    loras: int = 0
+    lora_rank: int = 16
+    cpu_loras: int | None = None
+    lora_shards_both: bool = False
+    """`--fully-sharded-loras`: both halves of an adapter are split over the ranks."""
+    kv_connector: str = ""
+    kv_buffer_bytes: int | None = None
+    static_share: float | None = None
+    """SGLang's `--mem-fraction-static`."""
+
+    def capture_sizes(self) -> tuple[int, ...]:
+        """Batch sizes of which graphs are captured.
+
+        Source: vLLM config/vllm.py, `_set_cudagraph_sizes`: up to twice the requests, at most 512.
+
+        >>> len(Engine().capture_sizes()), Engine(max_requests=4).capture_sizes()
+        (51, (1, 2, 4, 8))
+        """
+        if self.graph_sizes is not None:
+            return self.graph_sizes
+        most = min(2 * self.max_requests, 512)
+        return tuple(size for size in (1, 2, 4, *range(8, 256, 8), *range(256, 513, 16)) if size <= most)
 
     @property
     def is_v0(self) -> bool:
@@ -56,6 +90,16 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
         """Whether keys and values are kept in one byte."""
         return self.kv_dtype in KV_FP8
 
+    @property
+    def kv_scale_bytes(self) -> int:
+        """Of the scale that a head keeps per token, for its key and for its value alike; 0 where a tensor has one scale."""
+        return KV_PACKED.get(self.kv_dtype, (0, 0))[1]
+
+    def kv_bits(self, model_bytes: int) -> int:
+        """Bits of one element of a key or value, without scales."""
+        packed = KV_PACKED.get(self.kv_dtype)
+        return packed[0] if packed else 8 * self.kv_element_bytes(model_bytes)
+
     def kv_element_bytes(self, model_bytes: int) -> int:
         """Bytes of one element of a key or value.
 
@@ -67,7 +111,9 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
         known = {"auto": model_bytes, "bfloat16": 2, "float16": 2, "float32": 4}
         if self.kv_dtype not in known:
             raise OomctlError(
-                f'KV cache type "{self.kv_dtype}" is not known', f"known: {', '.join([*known, *KV_FP8])}", ExitCode.USAGE
+                f'KV cache type "{self.kv_dtype}" is not known',
+                f"known: {', '.join([*known, *KV_FP8, *KV_PACKED])}",
+                ExitCode.USAGE,
             )
         return known[self.kv_dtype]
 

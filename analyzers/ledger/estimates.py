@@ -1,21 +1,29 @@
-"""What no arithmetic gives: fitted on printed figures of vLLM 0.19 on H100, with an interval, or NULL with its reason."""
+"""What no arithmetic gives: fitted on printed figures of vLLM 0.19 on H100, with an interval, or NULL with its reason.
+
+`python -m benchmarks.ledger_fit` makes the constants from one part of the models; the intervals are tested on the others.
+"""
 
 import msgspec
 
 from oomctl.analyzers.ledger.engine import Engine
-from oomctl.analyzers.ledger.shape import Attention, Layer, Mlp, ModelShape, Moe
+from oomctl.analyzers.ledger.shape import Layer, Mlp, ModelShape, Moe
 from oomctl.schemas.ledger import GIB
 
 FITTED_FROM = (0, 17)
 """The sampler's copies of the logits changed before; the fit does not hold for what is older."""
-LOGIT_BYTES = 14.486
-HIDDEN_COPIES = 1.17
-FIXED_GIB = 0.043
-MLP_WIDTHS, HIDDEN_WIDTHS = 3, 6
+LOGIT_COPIES, HIDDEN_COPIES, FIXED_GIB = 12.451, 1.154, 0.0503
+"""B per logit beside the logits themselves; copies of the hidden states; the rest."""
+MLP_WIDTHS, HIDDEN_WIDTHS = 3, 4
+BOUNDARIES = 2
+"""Hidden states and residual that a pipeline's ranks hand on."""
+GRAPH_GIB, GRAPH_LAYER_GIB, GRAPH_WIDTH_GIB = 0.3635, 0.00946, 0.18995
+"""Of all captured graphs: fixed, per layer, and per 1e5 of layers x hidden / tp."""
+GRAPH_SIZES = 51
+"""Capture sizes of the rows that were fitted: up to 512 tokens."""
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes with an interval that holds nine in ten printed figures, those of the fit among them; None: why not."""
+    """Bytes with an interval; None: why not."""
 
     bytes: int | None
     low_bytes: int | None = None
@@ -34,8 +42,9 @@ def activation(shape: ModelShape, engine: Engine, layers: tuple[Layer, ...], las
     """The peak of the profiling step, the logits and the sampler in it.
 
     The last pipeline rank holds the logits of `max_num_seqs` requests over the whole vocabulary (they are gathered, so
-    tensor parallelism does not help) and some hidden states; experts add their two intermediate buffers. Other ranks,
-    and models with a small vocabulary, peak in the feed-forward layer.
+    tensor parallelism does not help), the sampler's copies and some hidden states. Other ranks, and models with a small
+    vocabulary, peak in the feed-forward layer. Experts add their intermediate buffers, a pipeline its boundaries. The
+    interval is wider where experts or a vision encoder are profiled too.
     """
     unfit = _unfit(engine)
     if unfit:
@@ -43,25 +52,59 @@ def activation(shape: ModelShape, engine: Engine, layers: tuple[Layer, ...], las
     element = engine.dtype_bytes or shape.element_bytes
     tokens, hidden, ranks = engine.batched_tokens, shape.hidden, engine.tensor_parallel
     feeds = [layer.feed_forward for layer in layers]
+    experts = [feed for feed in feeds if isinstance(feed, Moe)]
+    if any(not feed.active for feed in experts):
+        return Estimate(bytes=None, reason="the config does not tell how many experts a token takes")
     widest = max((feed.intermediate // ranks for feed in feeds if isinstance(feed, Mlp)), default=0)
     dense = tokens * (MLP_WIDTHS * widest + HIDDEN_WIDTHS * hidden) * element
-    routed = max((_routed(feed, hidden, tokens, ranks, element) for feed in feeds if isinstance(feed, Moe)), default=0)
-    if not last:
-        text = f"tokens x ({MLP_WIDTHS} x intermediate / tp + {HIDDEN_WIDTHS} x hidden) x {element} B + experts' buffers"
-        return _around(dense + routed, 0.08, 0.12, text)
-    logits = LOGIT_BYTES * engine.max_requests * shape.vocabulary + HIDDEN_COPIES * tokens * hidden * element
-    text = (
-        f"{LOGIT_BYTES} B x max_num_seqs x vocabulary + {HIDDEN_COPIES} x tokens x hidden x {element} B + experts' buffers"
-    )
-    value = logits + FIXED_GIB * GIB + routed
-    attends = any(isinstance(layer.mixer, Attention) and layer.mixer.window for layer in layers)
-    return _around(max(value, dense), 0.05, 0.12 if attends or routed else 0.08, text)
+    beside = max((routed_bytes(feed, hidden, tokens, ranks, element) for feed in experts), default=0)
+    text = f"tokens x ({MLP_WIDTHS} x intermediate / tp + {HIDDEN_WIDTHS} x hidden) x {element} B"
+    value = float(dense)
+    if last:
+        logits = (LOGIT_COPIES + element) * engine.max_requests * shape.vocabulary
+        value = max(value, logits + HIDDEN_COPIES * tokens * hidden * element + FIXED_GIB * GIB)
+        text = f"max({LOGIT_COPIES} + {element} B x max_num_seqs x vocabulary + hidden states, {text})"
+    if beside:
+        text += " + experts' buffers"
+    if engine.pipeline_parallel > 1:
+        beside += boundary_bytes(shape, engine)
+        text += " + pipeline boundary"
+    above = 0.2 if shape.vision is not None else 0.16 if experts else 0.04 if last else 0.08
+    return _around(value + beside, 0.06 if experts else 0.03, above, text)
 
 
-def _routed(own: Moe, hidden: int, tokens: int, ranks: int, element: int) -> int:
-    """Buffers of the fused experts: both projections' outputs, one row per token and active expert."""
+def routed_bytes(own: Moe, hidden: int, tokens: int, ranks: int, element: int) -> int:
+    """Buffers of the fused experts: both projections' outputs, one row per token and active expert.
+
+    The first and the last share one. Source: vLLM layers/fused_moe/fused_moe.py, `intermediate_cache13` and `cache2`.
+    """
     width = own.intermediate // ranks
-    return tokens * own.active * (max(2 * width, hidden) + width) * element
+    return tokens * (own.active or 0) * (max(2 * width, hidden) + width) * element
+
+
+def boundary_bytes(shape: ModelShape, engine: Engine) -> int:
+    """Hidden states and residual between two stages of a pipeline. Source: vLLM `make_empty_intermediate_tensors`."""
+    return BOUNDARIES * engine.batched_tokens * shape.hidden * (engine.dtype_bytes or shape.element_bytes)
+
+
+def graphs(shape: ModelShape, engine: Engine, layers: tuple[Layer, ...]) -> Estimate:
+    """The pool of all captured graphs: each one keeps its kernels' parameters, the largest its buffers.
+
+    It grows with the layers and their width; the rows that were fitted capture 51 sizes twice, with piecewise and with full
+    graphs, and other numbers of sizes scale what grows.
+    """
+    if engine.eager:
+        return Estimate(bytes=0, low_bytes=0, high_bytes=0, formula="no graphs under --enforce-eager")
+    unfit = _unfit(engine)
+    if unfit:
+        return Estimate(bytes=None, reason=unfit)
+    sizes, count = len(engine.capture_sizes()), len(layers)
+    width = count * shape.hidden / engine.tensor_parallel / 1e5
+    value = GRAPH_GIB + (GRAPH_LAYER_GIB * count + GRAPH_WIDTH_GIB * width) * sizes / GRAPH_SIZES
+    text = f"{GRAPH_GIB} GiB + ({GRAPH_LAYER_GIB} x layers + {GRAPH_WIDTH_GIB} x layers x hidden / tp / 1e5) x sizes / 51"
+    if any(isinstance(layer.feed_forward, Moe) for layer in layers):
+        return _around(1.6 * value * GIB, 0.3, 0.4, f"1.6 x ({text}): experts")
+    return _around(value * GIB, 0.1, 0.12, text)
 
 
 def non_torch(engine: Engine) -> Estimate:

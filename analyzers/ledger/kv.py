@@ -6,15 +6,16 @@ from collections import Counter
 import msgspec
 
 from oomctl.analyzers.ledger.engine import Engine
+from oomctl.analyzers.ledger.partition import kv_heads_per_rank
 from oomctl.analyzers.ledger.shape import Attention, Layer, Mla, ModelShape, State
-from oomctl.analyzers.ledger.weights import kv_heads_per_rank
 from oomctl.schemas.errors import ExitCode, OomctlError
 from oomctl.schemas.ledger import KvGroup, KvLayout
 
 DS_MLA_ROW_BYTES = 512 + 16 + 128
 """A row of DeepSeek's sparse attention in FP8: latent, its scales, and the rotary part in bf16."""
 INDEX_SCALE_BYTES = 4
-V0_ROW_ALIGNMENT = 256
+ALIGNED_ROWS, ROW_ALIGNMENT = ((0, 7), (0, 8)), 256
+"""vLLM versions, the last one excluded, that padded MLA's rows. Source: pull requests 12676 and 14842."""
 FEW_MORE = 1.5
 """Buckets of nearly one size share groups of the largest."""
 
@@ -29,8 +30,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens that it looks back on, where not all."""
 
 
-def attention_token_bytes(kv_heads: int, head_dim: int, value_dim: int, element_bytes: int) -> int:
-    """Keys and values of one token in one layer.
+def attention_token_bytes(kv_heads: int, head_dim: int, value_dim: int, element_bytes: float, scale_bytes: int = 0) -> int:
+    """Keys and values of one token in one layer; with `scale_bytes`, each head keeps a scale for its key and its value.
 
     The worked example of GQA: 32 layers, 8 KV heads of 128, BF16, are 128 KiB per token, and 8192 tokens 1 GiB. With
     one KV head per query head (MHA, 32) it is 4 times that, with a single one (MQA) an eighth. A pool of 24 GiB holds
@@ -43,8 +44,10 @@ def attention_token_bytes(kv_heads: int, head_dim: int, value_dim: int, element_
     (4, 8)
     >>> 24 * 2**30 // gqa
     196608
+    >>> attention_token_bytes(8, 128, 128, 0.5, 4)  # four bits and a scale per head
+    1088
     """
-    return kv_heads * (head_dim + value_dim) * element_bytes
+    return kv_heads * (int((head_dim + value_dim) * element_bytes) + 2 * scale_bytes)
 
 
 def specs(layers: tuple[Layer, ...], shape: ModelShape, engine: Engine) -> list[Spec]:
@@ -153,9 +156,9 @@ def printed_tokens(blocks: int, own: KvLayout, engine: Engine, max_model_len: in
 
 
 def _attention(own: Attention, shape: ModelShape, engine: Engine) -> Spec:
-    element = engine.kv_element_bytes(engine.dtype_bytes or shape.element_bytes)
+    element = engine.kv_bits(engine.dtype_bytes or shape.element_bytes) / 8
     heads = kv_heads_per_rank(own.kv_heads, engine.tensor_parallel)
-    size = attention_token_bytes(heads, own.head_dim, own.value_dim, element)
+    size = attention_token_bytes(heads, own.head_dim, own.value_dim, element, engine.kv_scale_bytes)
     if own.chunk:
         return Spec(kind="chunked" if engine.hybrid_groups else "full", token_bytes=size, span=own.chunk)
     # Without groups of their own, windowed layers keep everything.
@@ -170,8 +173,8 @@ def _latent(own: Mla, shape: ModelShape, engine: Engine) -> list[Spec]:
     row = (own.kv_rank + own.rope_dim) * element
     if own.index_dim and engine.kv_is_fp8:
         row = DS_MLA_ROW_BYTES
-    if engine.is_v0:
-        row = -(-row // V0_ROW_ALIGNMENT) * V0_ROW_ALIGNMENT
+    if engine.name == "vllm" and ALIGNED_ROWS[0] <= engine.version < ALIGNED_ROWS[1]:
+        row = -(-row // ROW_ALIGNMENT) * ROW_ALIGNMENT
     found = [Spec(kind="latent", token_bytes=row)]
     if own.index_dim:
         found.append(Spec(kind="index", token_bytes=own.index_dim + INDEX_SCALE_BYTES))

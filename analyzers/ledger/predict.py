@@ -7,9 +7,10 @@ import msgspec
 from oomctl.analyzers.ledger import estimates
 from oomctl.analyzers.ledger.engine import Engine
 from oomctl.analyzers.ledger.kv import blocks_of, layout, max_concurrency, printed_tokens
+from oomctl.analyzers.ledger.partition import stages
 from oomctl.analyzers.ledger.quantization import online
 from oomctl.analyzers.ledger.shape import Layer, ModelShape
-from oomctl.analyzers.ledger.weights import disk_bytes, rank_tensors, stages, steady_bytes
+from oomctl.analyzers.ledger.weights import disk_bytes, rank_tensors, steady_bytes
 from oomctl.schemas.ledger import GIB, Component, Entry, KvLayout, Ledger, Lifetime, Pool, Summary
 
 _FORMULAS = {
@@ -45,7 +46,7 @@ def predict(shape: ModelShape, engine: Engine, device: int | None = None) -> Led
     length = engine.max_model_len or shape.max_positions
     if length > shape.max_positions:
         notes.append(f"max_model_len {length} is beyond the model's {shape.max_positions} positions")
-    ranks = stages(len(shape.layers), engine.pipeline_parallel)
+    ranks = stages(len(shape.layers), engine.pipeline_parallel, engine)
     entries: list[Entry] = []
     layouts: list[KvLayout] = []
     for stage, own in enumerate(ranks):

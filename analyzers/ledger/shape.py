@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from oomctl.analyzers.ledger.quantization import Quantization
+from oomctl.analyzers.ledger.packing import Quantization
 
 
 class Attention(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,8 +70,8 @@ class Moe(msgspec.Struct, frozen=True, kw_only=True):
     """Routed experts, all of them resident, and those that every token passes."""
 
     experts: int
-    active: int
-    """Experts of one token."""
+    active: int | None
+    """Experts of one token; None where the config does not tell."""
     intermediate: int
     shared_intermediate: int = 0
     shared_gate: bool = False

@@ -8,6 +8,8 @@ from oomctl.analyzers.ledger.shape import Projection, Vision
 _PIXTRAL = ("pixtral",)
 _SIGLIP = ("siglip_vision_model",)
 _QWEN = ("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe")
+_QWEN25 = ("qwen2_5_vl",)
+_MOON = ("moonvit", "kimi_k25")
 
 
 def read_vision(config: Fields, hidden: int) -> Vision | None:
@@ -17,16 +19,21 @@ def read_vision(config: Fields, hidden: int) -> Vision | None:
         config: The whole config.json.
         hidden: Width of the language model.
 
-    Source: vLLM model_executor/models/siglip.py, pixtral.py, mistral3.py, gemma3_mm.py, qwen3_vl.py.
+    Source: vLLM model_executor/models/siglip.py, pixtral.py, mistral3.py, gemma3_mm.py, qwen3_vl.py,
+    qwen2_5_vl.py, moonvit.py, kimi_vl.py, kimi_k25_vit.py.
     """
     fields = config.object("vision_config")
-    kind = str(fields.get("model_type") or "").removesuffix("_vision")
+    kind = str(fields.get("model_type") or config.get("model_type") or "").removesuffix("_vision")
     if kind in _QWEN:
         return _qwen(fields, hidden)
     if kind.removesuffix("_model") in ("siglip",) or kind in _SIGLIP:
         return _siglip(fields, hidden)
     if kind in _PIXTRAL:
         return _pixtral(config, fields, hidden)
+    if kind in _QWEN25:
+        return _qwen25(fields, hidden)
+    if kind in _MOON:
+        return _moon(fields, hidden)
     return None
 
 
@@ -44,6 +51,22 @@ def _qwen(fields: Fields, hidden: int) -> Vision:
         bias=True,
         whole=((patch + 1) * width, (fields.maybe("num_position_embeddings") or 0) * width, mergers * 2 * merged),
         projections=(Projection(into=merged, out=merged), Projection(into=merged, out=out)) * mergers,
+    )
+
+
+def _qwen25(fields: Fields, hidden: int) -> Vision:
+    """Qwen2.5-VL: gated layers with biases, one merger, no learned positions."""
+    width, merged = fields.need("hidden_size"), fields.need("spatial_merge_size") ** 2 * fields.need("hidden_size")
+    out = fields.maybe("out_hidden_size") or hidden
+    patch = fields.need("patch_size") ** 2 * (fields.maybe("temporal_patch_size") or 1) * (fields.maybe("in_channels") or 3)
+    return Vision(
+        layers=fields.need("depth", "num_hidden_layers"),
+        hidden=width,
+        intermediate=fields.need("intermediate_size"),
+        gated=True,
+        bias=True,
+        whole=(patch * width, width, out),
+        projections=(Projection(into=merged, out=merged), Projection(into=merged, out=out)),
     )
 
 
@@ -74,6 +97,25 @@ def _pixtral(config: Fields, fields: Fields, hidden: int) -> Vision:
         bias=False,
         whole=((3 * patch**2 + 2) * width,),
         projections=(*merger, Projection(into=width, out=hidden), Projection(into=hidden, out=hidden)),
+    )
+
+
+def _moon(fields: Fields, hidden: int) -> Vision:
+    """MoonViT: learned positions on a grid, and a projector that every rank holds whole."""
+    width, patch = fields.need("vt_hidden_size", "hidden_size"), fields.need("patch_size")
+    kernel = fields.get("merge_kernel_size")
+    merged = width * (kernel[0] * kernel[1] if isinstance(kernel, list) and len(kernel) == 2 else 4)
+    grid = fields.need("init_pos_emb_height") * fields.need("init_pos_emb_width")
+    out = fields.maybe("text_hidden_size") or hidden
+    return Vision(
+        layers=fields.need("vt_num_hidden_layers", "num_hidden_layers"),
+        hidden=width,
+        intermediate=fields.need("vt_intermediate_size", "intermediate_size"),
+        gated=False,
+        bias=True,
+        # Patches, positions, the last norm and the projector's, and the projector's biases.
+        whole=((3 * patch**2 + 1) * width, grid * width, 2 * width, 2 * width, merged, out),
+        projections=(Projection(into=merged, out=merged, split=False), Projection(into=merged, out=out, split=False)),
     )
 
 

@@ -4,13 +4,12 @@ from collections.abc import Iterator
 
 import msgspec
 
+from oomctl.analyzers.ledger.absorbed import absorbed_bytes
 from oomctl.analyzers.ledger.allocator import CachingAllocator
 from oomctl.analyzers.ledger.engine import Engine
+from oomctl.analyzers.ledger.partition import VOCABULARY_PADDING, kv_heads_per_rank, mxfp4_padded, split, stages
 from oomctl.analyzers.ledger.shape import Attention, Layer, Mla, Mlp, ModelShape, Moe, Rope, State
 from oomctl.analyzers.ledger.vision import vision_tensors
-from oomctl.schemas.errors import ExitCode, OomctlError
-
-VOCABULARY_PADDING = 64
 
 
 class Tensor(msgspec.Struct, frozen=True):
@@ -20,23 +19,6 @@ class Tensor(msgspec.Struct, frozen=True):
     bytes: int
     scratch: tuple[int, ...] = ()
     """Made before it and freed at once; what they leave in the cache holds later tensors without rounding."""
-
-
-def stages(layers: int, ranks: int) -> list[range]:
-    """The layers of each rank of a pipeline: the remainder goes to the ranks before the last, the latest first.
-
-    Source: vLLM distributed/utils.py, `get_pp_indices`.
-
-    >>> [len(stage) for stage in stages(30, 4)]
-    [7, 8, 8, 7]
-    """
-    if ranks > layers:
-        raise OomctlError(f"{ranks} pipeline ranks are more than {layers} layers", None, ExitCode.USAGE)
-    sizes = [layers // ranks] * ranks
-    for late in range(2, layers % ranks + 2):
-        sizes[-late] += 1
-    starts = [sum(sizes[:index]) for index in range(ranks)]
-    return [range(start, start + size) for start, size in zip(starts, sizes, strict=True)]
 
 
 def rank_tensors(shape: ModelShape, engine: Engine, stage: int = 0) -> list[Tensor]:
@@ -81,7 +63,7 @@ class _Rank:
 
     def tensors(self, stage: int) -> Iterator[Tensor]:
         shape, ranks = self.shape, self.engine.pipeline_parallel
-        own = stages(len(shape.layers), ranks)[stage]
+        own = stages(len(shape.layers), ranks, self.engine)[stage]
         first, last = stage == 0, stage == ranks - 1
         vocabulary = -(-shape.vocabulary // self.padding) * self.padding
         table = self.split(vocabulary, "vocabulary") * shape.hidden * self.element
@@ -159,10 +141,9 @@ class _Rank:
         yield Tensor("norm", own.kv_rank * self.element)
         yield from self.matrix("attention", f"{prefix}.kv_b_proj", heads * (own.nope_dim + own.value_dim), own.kv_rank)
         yield from self.matrix("attention", f"{prefix}.o_proj", hidden, heads * own.value_dim)
-        # The absorbed copies of kv_b_proj, in the model's type whatever the packing. Source: vLLM
-        # model_executor/layers/attention/mla_attention.py, process_weights_after_loading (W_UV, W_UK_T).
-        for width in (own.value_dim, own.nope_dim):
-            yield Tensor("absorbed", heads * width * own.kv_rank * self.element)
+        packed = self.packing_of(f"{prefix}.kv_b_proj")
+        for size in absorbed_bytes(own, heads, hidden, self.element, packed, self.engine):
+            yield Tensor("absorbed", size)
         if own.index_dim:
             index = own.index_heads * own.index_dim
             into = own.query_rank or hidden
@@ -223,35 +204,8 @@ class _Rank:
             yield Tensor(owner, size * copies)
 
     def split(self, count: int, what: str) -> int:
-        if count % self.tp:
-            raise OomctlError(f"{what} ({count}) does not divide by {self.tp} tensor-parallel ranks", None, ExitCode.USAGE)
-        return count // self.tp
+        return split(count, self.tp, what)
 
     def kv_heads(self, count: int) -> int:
         """KV heads of a rank; replicated where there are more ranks than heads."""
         return kv_heads_per_rank(count, self.tp)
-
-
-def mxfp4_padded(width: int, hidden: int, version: tuple[int, int]) -> tuple[int, int]:
-    """The experts' dimensions as an MXFP4 kernel lays them out.
-
-    Marlin: intermediate to 128, hidden to 256. Before 0.17 Hopper used Triton, which rounds the intermediate size to 64
-    only. Source: vLLM quantization/mxfp4.py; Triton's hidden size is read off printed figures. Which kernel an engine
-    takes depends on the device, so this is good to about 1 per cent.
-
-    >>> mxfp4_padded(2880, 2880, (0, 19)), mxfp4_padded(1440, 2880, (0, 12))
-    ((2944, 3072), (1472, 3072))
-    """
-    step = 128 if version >= (0, 17) else 64
-    return -(-width // step) * step, -(-hidden // 256) * 256
-
-
-def kv_heads_per_rank(heads: int, ranks: int) -> int:
-    """KV heads that one rank keeps, at least one. Source: vLLM linear.py, QKVParallelLinear.num_kv_head_replicas.
-
-    >>> kv_heads_per_rank(8, 4), kv_heads_per_rank(4, 8)
-    (2, 1)
-    """
-    if (heads % ranks if heads >= ranks else ranks % heads) != 0:
-        raise OomctlError(f"{heads} KV heads do not divide over {ranks} tensor-parallel ranks", None, ExitCode.USAGE)
-    return max(heads // ranks, 1)

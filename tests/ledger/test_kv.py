@@ -32,8 +32,8 @@ def test_kv_heads_halve_with_ranks_until_one_is_left() -> None:
 
 def test_mla_is_whole_on_every_rank() -> None:
     assert of(configs.LATENT).bytes_per_token == of(configs.LATENT, tensor_parallel=4).bytes_per_token == 4 * (64 + 16) * 2
-    v0 = of(configs.LATENT, v0=True)
-    assert v0.bytes_per_token == 4 * 256
+    assert of(configs.LATENT, version=(0, 7)).bytes_per_token == 4 * 256
+    assert of(configs.LATENT, version=(0, 8), v0=True).bytes_per_token == 4 * (64 + 16) * 2
 
 
 def test_windowed_layers_share_blocks_in_groups_of_the_smallest_bucket() -> None:

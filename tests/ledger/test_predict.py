@@ -7,7 +7,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from oomctl.analyzers.ledger import Engine, ModelShape, allocator, engine, kv, predict, quantization, units, weights
+from oomctl.analyzers.ledger import (
+    Engine,
+    ModelShape,
+    allocator,
+    engine,
+    kv,
+    packing,
+    partition,
+    predict,
+    quantization,
+    units,
+)
 from oomctl.analyzers.ledger.arguments import parse_engine
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.ledger import Ledger
@@ -15,7 +26,9 @@ from tests.cli.run import oomctl
 from tests.ledger import configs
 
 
-@pytest.mark.parametrize("module", [allocator, engine, kv, quantization, units, weights], ids=lambda item: item.__name__)
+@pytest.mark.parametrize(
+    "module", [allocator, engine, kv, packing, partition, quantization, units], ids=lambda item: item.__name__
+)
 def test_worked_numbers(module: object) -> None:
     outcome = doctest.testmod(module)  # type: ignore[arg-type]
     assert outcome.attempted > 0
