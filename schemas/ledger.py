@@ -8,7 +8,9 @@ SCHEMA = "oomctl.ledger/0"
 GIB = 2**30
 
 Quality = Literal["measured", "derived", "predicted", "estimated"]
-Lifetime = Literal["worker", "request", "iteration", "allocator", "headroom"]
+Lifetime = Literal["worker", "request", "iteration", "allocator", "headroom", "load"]
+"""`load` ends with loading; `headroom` is what something that may come would take."""
+Place = Literal["device", "host", "disk"]
 Component = Literal[
     "weights", "adapter", "kv_pool", "activation", "logits", "workspace", "collective", "graph_pool", "transfer",
     "context", "non_torch", "other",
@@ -36,6 +38,14 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     high_bytes: int | None = None
     lower_bound: bool = False
     reason: str = ""
+    place: Place = "device"
+    within: str = ""
+    """The owner of the entry of this rank that holds these bytes already: said, not added again."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is device memory beside the other entries once the engine serves."""
+        return self.place == "device" and not self.within and self.lifetime not in ("headroom", "load")
 
 
 class KvGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,6 +106,8 @@ class Ledger(msgspec.Struct, kw_only=True):
     model_revision: str | None = None
     engine: str
     engine_version: str
+    engine_revision: str | None = None
+    """A commit, where more than the version is known."""
     tensor_parallel: int
     pipeline_parallel: int
     weight_format: str
@@ -112,8 +124,9 @@ class Ledger(msgspec.Struct, kw_only=True):
     """Measured in the same configuration: a faster kernel may need more workspace."""
 
     def total(self, component: Component, rank: int = 0) -> int | None:
-        """Bytes of a component on a rank; None if one of its entries is unknown, or if there is none."""
-        found = [entry.bytes for entry in self.entries if entry.component == component and entry.rank == rank]
+        """Bytes that a component holds of a rank's device; None if one of its entries is unknown, or if there is none."""
+        own = [entry for entry in self.entries if entry.component == component and entry.rank == rank]
+        found = [entry.bytes for entry in own if entry.counts]
         known = [value for value in found if value is not None]
         return sum(known) if found and len(known) == len(found) else None
 

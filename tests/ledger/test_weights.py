@@ -67,6 +67,28 @@ def test_mla_keeps_absorbed_copies_in_the_models_type() -> None:
     assert total(configs.LATENT, owner="absorbed") == total(packed, owner="absorbed") == 4 * 8 * 64 * 64 * 2
 
 
+def test_vllm_0_7_multiplied_the_projections_out() -> None:
+    heads, rank, rope, hidden = 8, 64, 16, 256
+    once = rope * heads * hidden + 2 * heads * rank * hidden
+    assert total(configs.LATENT, owner="absorbed", version=(0, 7)) == 4 * once * 2
+    assert total(configs.LATENT, owner="absorbed", version=(0, 6)) == 0
+    packed = configs.LATENT | {"quantization_config": {"quant_method": "fp8"}}
+    unpacked_kv = heads * 64 * rank * 2
+    fp8 = rope * heads * hidden * 2 + 2 * (heads * rank * hidden + 4) + unpacked_kv
+    assert total(packed, owner="absorbed", version=(0, 7)) == 4 * fp8
+
+
+def test_the_remainder_of_a_pipeline_moves_with_the_version() -> None:
+    five = configs.DENSE | {"num_hidden_layers": 5}
+    older, newer = (total(five, 1, "mlp", pipeline_parallel=2, version=version) for version in ((0, 7), (0, 8)))
+    assert older * 2 == newer * 3
+
+
+def test_positions_of_several_axes_make_a_longer_table() -> None:
+    seen = configs.DENSE | {"rope_scaling": {"type": "mrope", "mrope_section": [4, 6, 6]}}
+    assert total(seen, owner="rotary") == 4 * ROTARY
+
+
 @pytest.mark.parametrize(
     ("quantization", "per_weight"),
     [
@@ -115,6 +137,18 @@ def test_a_vision_tower_is_split_but_for_its_ends() -> None:
     assert alone - shared == matrices + 2 * (3 * 64 + 128)
     assert shape_of(seen).lower_bounds == ()
     assert "vision" in shape_of(configs.DENSE | {"vision_config": {"model_type": "novel"}}).lower_bounds[0]
+
+
+def test_moonvit_keeps_its_projector_whole() -> None:
+    tower = {"model_type": "moonvit", "num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 128, "patch_size": 8}
+    tower |= {"init_pos_emb_height": 4, "init_pos_emb_width": 4, "merge_kernel_size": [2, 2]}
+    seen = configs.DENSE | {"vision_config": tower}
+    alone, shared = total(seen, owner="vision"), total(seen, owner="vision", tensor_parallel=2)
+    layer = 4 * 64 * 64 + 2 * 64 * 128 + 3 * 64 + 128
+    projector = 256 * 256 + 256 * 256 + 256 + 256
+    whole = (3 * 64 + 1) * 64 + 16 * 64 + 4 * 64 + projector
+    assert alone == (2 * (layer + 6 * 64) + whole) * 2
+    assert alone - shared == 2 * layer
 
 
 def test_layers_may_be_listed_by_name() -> None:

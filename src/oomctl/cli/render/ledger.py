@@ -49,7 +49,7 @@ def _lines(ledger: Ledger) -> Iterator[str]:
         else:
             yield f"     does NOT start: {-pool.spare_bytes / GIB:.2f} GiB short of one request"
     if ledger.summary.headroom_gib_per_rank is not None:
-        yield f"HEADROOM {ledger.summary.headroom_gib_per_rank:.2f} GiB, before graphs"
+        yield f"HEADROOM {ledger.summary.headroom_gib_per_rank:.2f} GiB per rank"
     for note in ledger.notes:
         yield f"note: {escape(note)}"
 
