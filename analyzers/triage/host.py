@@ -59,21 +59,32 @@ def pressure(case: Case) -> tuple[list[Cause], list[Evidence]]:
     )
 
 
-def went_on(case: Case) -> bool:
-    """Whether the worker worked after a kill that may have been another's: the kernel's short name does not decide it."""
-    if case.root["name"] != "oom_kill" or case.root.get("home") is not None or case.root["victim_pid"] in _pids(case):
-        return False
+def unsure(case: Case) -> list[Evidence]:
+    """Why a kill for memory may not have been the engine's: it worked on, or nothing ties the victim to an engine.
+
+    The kernel's short name does not decide it: a script may be called anything.
+    """
+    root = case.root
+    if root["name"] != "oom_kill" or root.get("home") is not None or root["victim_pid"] in _pids(case):
+        return []
+    if root.get("victim_is_engine") is False:
+        says = f"whether {root['victim']} is an engine's process is not told here"
+        return [statement(says, "undetermined", 0.4, [root])]
     after = case.ask("outcome")
     worked = [row for row in after if row["went_on"] and row["what"] in ("throughput", "batch")]
-    return bool(worked) and all(row["went_on"] for row in after)
+    if worked and all(row["went_on"] for row in after):
+        says = "yet the worker went on below that line: the victim may have been another"
+        return [statement(says, "not_oom", 0.4, worked[:1])]
+    return []
 
 
-def not_sure(case: Case) -> list[Evidence]:
-    """That the worker worked on after the kill."""
-    if not went_on(case):
-        return []
-    row = next(row for row in case.ask("outcome") if row["went_on"] and row["what"] in ("throughput", "batch"))
-    return [statement("yet the worker went on below that line: the victim may have been another", "not_oom", 0.4, [row])]
+def of_another(case: Case) -> str:
+    """What is known of the kill of a process that is none of the engine's."""
+    root, limit = case.root, _limit(case)
+    says = f"the kernel killed {root['victim']}, which is none of the engine's processes"
+    if root["api"] != "kernel_cgroup":
+        return says
+    return f"{says}: its own cgroup was full" + (f" ({size(limit['cgroup_limit_bytes'])})" if limit is not None else "")
 
 
 def _pids(case: Case) -> set[int]:
@@ -81,12 +92,14 @@ def _pids(case: Case) -> set[int]:
 
 
 def _limit(case: Case) -> EvidenceRow | None:
-    """The limit of the cgroup, or else the host's memory, as last told."""
+    """The limit of the cgroup, or else the host's memory, as last told before the failure, or else after it."""
     rows = case.ask("host_memory")
     limits = [row for row in rows if row["cgroup_limit_bytes"] is not None]
     totals = [row for row in rows if row["total_bytes"] is not None]
     whole_host = any(row.get("api") == "kernel" for row in case.members if row["name"] == "oom_kill")
-    return next(iter(reversed(totals if whole_host and totals else limits)), None)
+    told = totals if whole_host and totals else limits
+    before = [row for row in told if row["seq"] < case.root["seq"]]
+    return next(reversed(before), None) or next(iter(told), None)
 
 
 def _limit_words(row: EvidenceRow) -> str:

@@ -29,6 +29,7 @@ def missing(case: Case, undecided: bool, others: Foreign) -> list[Missing]:
         found.append(Missing(what="who held the device before the start", collector="nvml", command=GPU_PROCESSES))
     if root["what"] == "pressure":
         found.append(Missing(what="preemptions, which this engine counts but does not log", collector="prometheus"))
-    if undecided and not found and root["what"] != "refusal":  # a gate needs no class
+    if undecided and not found and root["what"] != "refusal" and root["name"] != "other_process_killed":
+        # A gate needs no class, and what befell somebody else has none.
         found.append(Missing(what="what the worker was doing", collector="agent"))
     return found

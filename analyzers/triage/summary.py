@@ -1,6 +1,6 @@
 """The verdict in one sentence."""
 
-from oomctl.analyzers.triage import death, silent
+from oomctl.analyzers.triage import death, host, silent
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.words import printed, size
 from oomctl.schemas.verdict import Incident
@@ -25,7 +25,8 @@ def summary(case: Case, incident: Incident) -> str:
             return f"Not a memory death: {death.reason(root)}"
         return f"The engine died; nothing recorded says whether memory was the reason: {death.reason(root)}"
     if root["name"] == "other_process_killed":
-        return f"The kernel killed {root['victim']} for memory, which is none of the engine's processes."
+        says = host.of_another(case)
+        return f"{says[:1].upper()}{says[1:]}."
     if incident.verdict == "not_oom":
         return f"Not a lack of memory: {root['name'].replace('_', ' ')}."
     if incident.verdict is None:

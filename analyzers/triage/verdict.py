@@ -122,7 +122,7 @@ def _confidence(case: Case, verdict: Verdict | None, decision: Decision) -> floa
     if root["what"] == "refusal":
         return GATE * corroboration(case) if decision.chosen is None else decision.confidence
     if root["resource"] == "host":
-        return (UNDETERMINED if host.went_on(case) else HOST) * corroboration(case)
+        return (UNDETERMINED if host.unsure(case) else HOST) * corroboration(case)
     if root["what"] == "pressure" and decision.chosen is not None:
         return decision.confidence
     return decision.confidence
@@ -141,8 +141,7 @@ def _basis(case: Case, verdict: Verdict | None) -> list[Evidence]:
         found = [statement(silence.says, "host" if silent.about_host(case) else "undetermined", 0.5, [root])]
         return found + host.pressure(case)[1] + silent.others(case)
     if root["name"] == "other_process_killed":
-        says = f"the kernel killed {root['victim']}, which is none of the engine's processes"
-        return [statement(says, "not_oom", 0.85, [root])]
+        return [statement(host.of_another(case), "not_oom", 0.85, [root])]
     if silent.masked(case):
         says = "an assertion about the driver's library stands where an out-of-memory message may have been"
         return [statement(says, "undetermined", 0.5, [root])]
@@ -158,7 +157,7 @@ def _basis(case: Case, verdict: Verdict | None) -> list[Evidence]:
         return [statement(says, verdict or "undetermined", 0.7, [root])]
     if root["what"] == "oom" and root["name"] == "oom_kill":
         says = "the kernel or the container runtime killed the process for its memory"
-        return [statement(says, "host", 0.92, [root]), *host.not_sure(case)]
+        return [statement(says, "host", 0.92, [root]), *host.unsure(case)]
     if root["what"] == "oom" and root["name"] in ("retraction", "preemption"):
         return [statement("running requests were sent back for want of KV blocks", root["resource"], 0.9, [root])]
     if root["what"] == "oom":
@@ -195,7 +194,9 @@ def _elsewhere(case: Case) -> list[Evidence]:
 
 
 def _cascade(case: Case) -> Cascade | None:
+    victim = case.root.get("victim_pid")
     followed = [member for member in case.members if member is not case.root]
+    followed = [member for member in followed if victim is None or member.get("victim_pid") != victim]
     if not followed:
         return None
     ranks = sorted({member["rank_name"] for member in case.members if member["rank_name"]})

@@ -19,10 +19,11 @@
 -- column stack_id: its traceback in kind stack, where there is one
 -- column victim: the process that was killed for memory, by name
 -- column victim_pid: its process id
+-- column victim_is_engine: whether its name, its process id or the company it kept says that it is the engine's; NULL where nobody is named
 -- column soft: the engine itself said that it goes on (a retraction, a fallback)
 -- column episode: numbers the groups of failures of one worker and incarnation between which it made no progress; 0 for soft ones
 SELECT
     stream, seq, line, ts, ts_quality, node, worker, incarnation, rank, rank_name, device_id, what, resource, api,
-    name, message, fatal, stack_id, victim, victim_pid, soft, episode
+    name, message, fatal, stack_id, victim, victim_pid, victim_is_engine, soft, episode
 FROM failure
 ORDER BY stream, seq;

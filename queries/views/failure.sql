@@ -19,6 +19,7 @@
 -- column stack_id: its traceback in kind stack, where there is one
 -- column victim: the process that was killed for memory, by name
 -- column victim_pid: its process id
+-- column victim_is_engine: whether its name, its process id or the company it kept says that it is the engine's; NULL where nobody is named
 -- column soft: the engine itself said that it goes on (a retraction, a fallback)
 -- column episode: numbers the groups of failures of one worker and incarnation between which it made no progress; 0 for soft ones
 CREATE VIEW failure AS
@@ -28,37 +29,95 @@ WITH written AS (
     WHERE log.text LIKE '%pid=%'
 ),
 
--- Without an engine's log beside it, the kernel's victim is what the report is about, whatever its name.
+kill AS (
+    SELECT oom.stream, oom.seq, oom.victim, oom.victim_pid, oom.api = 'kernel_cgroup' AS of_cgroup,
+        oom.own_process_bytes AS held_bytes,
+        EXISTS (SELECT 1 FROM executable WHERE regexp_matches(oom.victim, executable.name_pattern))
+        OR EXISTS (SELECT 1 FROM written WHERE written.pid = oom.victim_pid) AS is_known,
+        lag(oom.victim_pid) OVER (PARTITION BY oom.stream ORDER BY oom.seq) AS victim_pid_before
+    FROM oom
+    WHERE oom.error_type = 'oom_kill'
+),
+
+-- The kernel says of one kill whom it chose, whom it killed and whom it reaped.
+numbered_kill AS (
+    SELECT *, count_if(victim_pid IS DISTINCT FROM victim_pid_before) OVER (PARTITION BY stream ORDER BY seq) AS report
+    FROM kill
+),
+
+report AS (
+    SELECT * REPLACE (bool_or(of_cgroup) OVER told AS of_cgroup, max(held_bytes) OVER told AS held_bytes)
+    FROM numbered_kill
+    WINDOW told AS (PARTITION BY stream, report)
+),
+
+-- Whom a report names besides the victim: who asked for memory in vain, and the large tasks of the cgroup or the node.
+named AS (
+    SELECT stream, seq, NULL AS pid, regexp_extract(fault.detail, '(\S+) invoked oom-killer', 1) AS name
+    FROM fault
+    WHERE code = 'oom_killer'
+    UNION ALL
+    SELECT stream, seq, pid, name FROM process WHERE rss_bytes IS NOT NULL
+),
+
+-- Reports that name an engine's process: one of the same cgroup where a cgroup was full, else one that lived on.
+beside AS (
+    SELECT DISTINCT report.stream, report.report
+    FROM named
+    ASOF JOIN report ON named.stream = report.stream AND named.seq <= report.seq
+    INNER JOIN executable ON regexp_matches(named.name, executable.name_pattern)
+    WHERE named.pid IS DISTINCT FROM report.victim_pid
+        AND (executable.role = 'engine' OR (executable.role = 'interpreter' AND report.of_cgroup))
+),
+
 engine AS (SELECT count(*) AS lines FROM manifest WHERE section = 'engine'),
 
-stranger AS (
-    SELECT oom.stream, oom.seq
-    FROM oom
-    WHERE oom.error_type = 'oom_kill' AND oom.victim IS NOT NULL
-        AND (SELECT lines FROM engine) > 0
-        AND NOT EXISTS (SELECT 1 FROM executable WHERE regexp_matches(oom.victim, executable.name_pattern))
-        AND NOT EXISTS (SELECT 1 FROM written WHERE written.pid = oom.victim_pid)
+-- A victim that nothing ties to an engine. It is somebody else's where an engine is known, and where a cgroup was full that
+-- could not hold one: Python, the framework and a device context alone take about 1 GiB. Else it may be an engine's.
+judged AS (
+    SELECT report.stream, report.seq, report.is_known OR (report.of_cgroup AND beside.report IS NOT NULL) AS is_engine,
+        NOT is_engine AND (
+            (SELECT lines FROM engine) > 0 OR beside.report IS NOT NULL
+            OR (report.of_cgroup AND coalesce(report.held_bytes, 0) < 1 << 30)
+        ) AS is_stranger
+    FROM report
+    LEFT JOIN beside USING (stream, report)
+    WHERE report.victim IS NOT NULL
+),
+
+-- The first line of a report that goes on to its kill says nothing more than the kill.
+opening AS (
+    SELECT stream, seq
+    FROM (
+        SELECT stream, seq, code, lead(code) OVER (PARTITION BY stream ORDER BY seq) AS next_code
+        FROM (
+            SELECT stream, seq, code FROM fault WHERE code = 'oom_killer'
+            UNION ALL
+            SELECT stream, seq, 'kill' FROM kill
+        )
+    )
+    WHERE code = 'oom_killer' AND next_code = 'kill'
 ),
 
 reported AS (
     SELECT
         oom.stream, oom.seq, line, ts, ts_quality, node, worker, incarnation, rank, rank_name, device_id,
-        CASE WHEN stranger.seq IS NULL THEN 'oom' ELSE 'fault' END AS what, resource, api,
-        CASE WHEN stranger.seq IS NULL THEN coalesce(error_type, api) ELSE 'other_process_killed' END AS name,
-        message, CASE WHEN stranger.seq IS NULL THEN fatal ELSE FALSE END AS fatal, stack_id, victim, victim_pid,
-        coalesce(NOT fatal, FALSE) AS soft
+        CASE WHEN is_stranger THEN 'fault' ELSE 'oom' END AS what, resource, api,
+        CASE WHEN is_stranger THEN 'other_process_killed' ELSE coalesce(error_type, api) END AS name,
+        message, CASE WHEN is_stranger THEN FALSE ELSE fatal END AS fatal, stack_id, victim, victim_pid,
+        judged.is_engine AS victim_is_engine, coalesce(NOT fatal, FALSE) AS soft
     FROM oom
-    LEFT JOIN stranger ON stranger.stream = oom.stream AND stranger.seq = oom.seq
+    LEFT JOIN judged USING (stream, seq)
     UNION ALL
     SELECT
         stream, seq, line, ts, ts_quality, node, worker, incarnation, rank, rank_name, device_id,
-        'refusal', resource, 'engine', gate, message, NULL, stack_id, NULL, NULL, FALSE
+        'refusal', resource, 'engine', gate, message, NULL, stack_id, NULL, NULL, NULL, FALSE
     FROM refusal
     UNION ALL
     SELECT
         stream, seq, line, ts, ts_quality, node, worker, incarnation, rank, rank_name, device_id,
         'killed', 'host', 'system', CASE WHEN signal = 9 THEN 'sigkill' ELSE 'vanished' END, detail, TRUE, NULL,
-        NULL, NULL, FALSE
+        NULL, NULL, NULL, FALSE
     FROM lifecycle
     -- A process that had failed before, or whose engine had given up, was not killed out of the blue: that is its shutdown.
     WHERE phase = 'killed' AND NOT EXISTS (
@@ -74,9 +133,11 @@ reported AS (
     UNION ALL
     SELECT
         stream, seq, line, ts, ts_quality, node, worker, incarnation, rank, rank_name, device_id,
-        'fault', NULL, 'engine', code, detail, fatal, stack_id, NULL, NULL, FALSE
+        'fault', NULL, 'engine', code, detail, fatal, stack_id, NULL, NULL, NULL, FALSE
     FROM fault
     WHERE code NOT IN ('exception', 'engine_dead', 'xid_cleanup') AND NOT EXISTS (
+        SELECT 1 FROM opening WHERE opening.stream = fault.stream AND opening.seq = fault.seq
+    ) AND NOT EXISTS (
         SELECT 1 FROM drained
         WHERE drained.stream = fault.stream AND drained.worker = fault.worker
             AND drained.incarnation = fault.incarnation AND drained.seq < fault.seq

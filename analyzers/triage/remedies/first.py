@@ -64,9 +64,10 @@ def now(case: Case, incident: Incident, changes: list[Remedy]) -> Iterator[Remed
             setting="torch.cuda.memory._record_memory_history(max_entries=100000)",
         )
     elif case.root["name"] == "other_process_killed":
-        yield Remedy(
-            when="now", action="Nothing for this worker; the host was short of memory, so look who else runs there."
-        )
+        action = "Nothing for this worker; the host was short of memory, so look who else runs there."
+        if case.root["api"] == "kernel_cgroup":
+            action = "Nothing for this worker; whoever needs the process that was killed must raise its own limit."
+        yield Remedy(when="now", action=action)
     elif case.root["name"] == "xid":
         yield Remedy(when="now", action="Look the Xid up, and drain the device if it comes again.", setting=XID_LOG)
     elif incident.verdict == "not_oom":
