@@ -4,12 +4,13 @@ from typing import TYPE_CHECKING
 
 from oomctl import queries
 from oomctl.analyzers.triage import texts
+from oomctl.analyzers.triage.across import Group
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.causes import OTHER_DEATH
-from oomctl.analyzers.triage.evidence import EvidenceRow
 from oomctl.analyzers.triage.groups import incidents
 from oomctl.analyzers.triage.repeats import fold
 from oomctl.analyzers.triage.stories import Stories
+from oomctl.analyzers.triage.twice import pairs, told_once
 from oomctl.analyzers.triage.verdict import incident
 from oomctl.schemas.verdict import Incident
 
@@ -29,28 +30,39 @@ def triage(connection: "duckdb.DuckDBPyConnection", last: bool = False) -> list[
     """
     queries.install(connection)
     stories = Stories(connection)
-    found = _found(
-        connection, [members for members in incidents(connection) if members[0]["stream"] not in stories.streams], last
-    )
+    logs = _newest(incidents(connection, besides=stories.streams), last)
+    measured: list[tuple[str, Incident]] = []
+    twice: list[tuple[Group, int, Group]] = []
     if stories.streams:
         with stories.told():
-            groups = incidents(connection)
-            for members in groups:
+            rings = _newest(incidents(connection), last)
+            for log, members in pairs(logs, rings):
+                twice.append((log, next(n for n, each in enumerate(rings) if each is members), stories.recorded(members)))
+            for members in rings:
                 stories.name(members)
-            told = _found(connection, groups, last)
-            found += zip((story for story, _ in told), stories.as_recorded([item for _, item in told]), strict=True)
-    ordered = sorted(fold(found), key=lambda item: (_of_another_kind(item), item.survived is True))
+            with_logs = [[*members, *_of(twice, n)] for n, members in enumerate(rings)]
+            told = [incident(Case(connection, members[0], members)) for members in with_logs]
+            told = stories.as_recorded(told)
+        for log, n, recorded in twice:
+            told[n] = told_once(told[n], incident(Case(connection, log[0], [*log, *recorded])))
+        measured = [(members[0]["stream"], item) for members, item in zip(rings, told, strict=True)]
+    alone = [log for log in logs if not any(log is each for each, _, _ in twice)]
+    printed = [(log[0]["stream"], incident(Case(connection, log[0], log))) for log in alone]
+    ordered = sorted(fold(printed + measured), key=lambda item: (_of_another_kind(item), item.survived is True))
     return texts.fill(connection, ordered)
 
 
-def _found(
-    connection: "duckdb.DuckDBPyConnection", groups: list[list[EvidenceRow]], last: bool
-) -> list[tuple[str, Incident]]:
-    """(stream, incident) of each group of failures."""
+def _of(twice: list[tuple[Group, int, Group]], n: int) -> Group:
+    """What a log tells of the n-th failure of the rings."""
+    return [row for log, other, _ in twice if other == n for row in log]
+
+
+def _newest(groups: list[Group], last: bool) -> list[Group]:
+    """Those to be told of."""
     if last:
         newest = {members[0]["worker"]: members[0]["incarnation"] for members in groups}
         groups = [members for members in groups if newest[members[0]["worker"]] == members[0]["incarnation"]]
-    return [(members[0]["stream"], incident(Case(connection, members[0], members))) for members in groups[-MAX_INCIDENTS:]]
+    return groups[-MAX_INCIDENTS:]
 
 
 def _of_another_kind(item: Incident) -> bool:

@@ -1,6 +1,6 @@
 """From failures to incidents: the first failure is the root, what follows without progress in between is its cascade."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -22,14 +22,21 @@ APART = timedelta(minutes=10)
 """Failures of different ranks farther apart are no cascade."""
 
 
-def incidents(connection: "duckdb.DuckDBPyConnection") -> list[list[EvidenceRow]]:
+def incidents(connection: "duckdb.DuckDBPyConnection", besides: Collection[str] = frozenset()) -> list[list[EvidenceRow]]:
     """The members of each incident, the root first, in the order of their roots.
+
+    Args:
+        connection: With the event table and the derived views.
+        besides: Streams that are left out.
 
     What the engine itself survived (retractions, preemptions, fallbacks) is one incident per worker, incarnation and kind,
     however much work was done in between; pressure that is only seen in the usage reports joins it. An engine that died
     without any such failure is one too.
     """
-    failures = ask(connection, "failures")
+    failures, pressures, deaths = (
+        [row for row in ask(connection, name) if row["stream"] not in besides]
+        for name in ("failures", "kv_pressure", "other_deaths")
+    )
     hard = [row for row in failures if not row["soft"]]
     soft = [row for row in failures if row["soft"]]
     groups: dict[tuple[object, ...], list[EvidenceRow]] = {}
@@ -37,10 +44,10 @@ def incidents(connection: "duckdb.DuckDBPyConnection") -> list[list[EvidenceRow]
         _join_hard(groups, row)
     for row in soft:
         _join_soft(groups, row)
-    for row in ask(connection, "kv_pressure"):
+    for row in pressures:
         _join_pressure(groups, row)
     failed = {(row["stream"], row["worker"], row["incarnation"]) for row in hard if row["name"] != STRANGER}
-    for row in ask(connection, "other_deaths"):
+    for row in deaths:
         life = (row["stream"], row["worker"], row["incarnation"])
         if life not in failed and not death.stopped(row):
             groups[*life, "death"] = [row]

@@ -61,14 +61,23 @@ class Stories:
         root = members[0]
         root["origin"] = self._origins({(root["stream"], root["seq"])}).get((root["stream"], root["seq"]))
 
+    def recorded(self, members: list[EvidenceRow]) -> list[EvidenceRow]:
+        """Members of an incident as they were recorded, for a case that is not made of stories."""
+        known = self._origins({(member["stream"], member["seq"]) for member in members})
+        found = []
+        for member in members:
+            stream, seq = known[member["stream"], member["seq"]]
+            found.append({**member, "stream": stream, "seq": seq, "line": None})
+        return found
+
     def as_recorded(self, incidents: list[Incident]) -> list[Incident]:
-        """The incidents, citing rows as they were recorded."""
+        """The incidents, citing rows as they were recorded; a log's rows are cited as such already."""
         cited = {(citation.stream, citation.seq) for incident in incidents for citation in citations(incident)}
         known = self._origins(cited)
 
         def replaced(citation: Citation) -> Citation:
-            stream, seq = known[citation.stream, citation.seq]
-            return Citation(stream=stream, seq=seq, query=citation.query)
+            place = known.get((citation.stream, citation.seq))
+            return citation if place is None else Citation(stream=place[0], seq=place[1], query=citation.query)
 
         return [mapped(incident, replaced) for incident in incidents]
 

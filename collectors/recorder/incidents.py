@@ -1,6 +1,7 @@
 """Freezing: from the first sign of a cascade to one file that holds the minutes before it and all that followed."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +52,12 @@ class Incidents:
         return bool(self._waiting or self._running)
 
     def signs(self, signs: Sequence[Sign]) -> None:
-        """Begin an incident for each."""
+        """Begin an incident for each; a hard one takes the place of soft ones of the same life that are not frozen yet."""
         now = self._clock.monotonic_s()
         for sign in signs:
             if sign.incident_id not in self._running:
+                if sign.severity == "hard":
+                    sign = replace(sign, since=self._absorbed(sign.incarnation))
                 self._waiting.setdefault(sign.incident_id, (sign, now + self._settings.settle_s))
 
     def due(self) -> None:
@@ -73,11 +76,18 @@ class Incidents:
         """What is still to be frozen, for the next recorder."""
         return {KEY: [sign.plain() for sign in (*(sign for sign, _ in self._waiting.values()), *self._running.values())]}
 
+    def _absorbed(self, incarnation: str) -> int | None:
+        """Take back the soft incidents of a life that wait; returns when the first of their signs was."""
+        soft = [sign for sign, _ in self._waiting.values() if (sign.severity, sign.incarnation) == ("soft", incarnation)]
+        for sign in soft:
+            del self._waiting[sign.incident_id]
+        return min((sign.ts for sign in soft), default=None)
+
     def _freeze(self, name: str, sign: Sign) -> None:
         del self._waiting[name]
         self._running[name] = sign
         target = self._settings.root / "incidents" / f"{name}.parquet"
-        since_us = sign.ts - int(self._settings.minutes * 60e6)
+        since_us = min(sign.ts, sign.since or sign.ts) - int(self._settings.minutes * 60e6)
 
         def frozen(result: dict[str, Any]) -> None:
             del self._running[name]

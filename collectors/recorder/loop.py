@@ -106,8 +106,8 @@ class Recorder:
             return False
         if problem is not None:
             self._problems.append(f"could not write for a while: {problem}")
-        gathered = self._sources.gather()
         now_us = self._clock.wall_us()
+        gathered = self._sources.gather(now_us)
         rows = self._pending + gathered.old + gathered.rows
         self._pending = []
         rows += self._look(gathered, now_us) + self._report(gathered, now_us)
@@ -127,8 +127,8 @@ class Recorder:
         """End in order: take in what there is, freeze what is due, leave a whole segment."""
         try:
             if self._store.retry():
-                gathered = self._sources.gather(final=not self._sources.alive)
                 now_us = self._clock.wall_us()
+                gathered = self._sources.gather(now_us, final=not self._sources.alive)
                 rows = self._pending + gathered.old + gathered.rows + self._look(gathered, now_us)
                 rows += [*self._report(gathered, now_us), self._own.state(now_us, "ok", "ends in order")]
                 self._write(rows, gathered.at)
@@ -150,6 +150,7 @@ class Recorder:
     def _look(self, gathered: Gathered, now_us: int) -> list[Row]:
         """Look for signs that memory ran out; returns rows of the deaths that were seen."""
         rows = []
+        self._watch.incarnation = self._sources.incarnation
         signs = self._watch.rows(gathered.rows, now_us)
         of_deaths, violent = self._watch.deaths(gathered.deaths, now_us)
         signs += of_deaths

@@ -89,6 +89,13 @@ class RingSet:
         """Of the rings that are followed."""
         return [ring.header for ring in self._followed.values()]
 
+    @property
+    def incarnation(self) -> str | None:
+        """The newest life of which a process is followed."""
+        named = [ring.header for ring in self._followed.values() if ring.pid is not None and ring.header.incarnation]
+        newest = max(named, key=lambda header: header.realtime_ns, default=None)
+        return None if newest is None else newest.incarnation
+
     def look(self, found: Drained) -> None:
         """Look for rings that are new in the folder; one that cannot be read is told once."""
         fresh = [path for path in ring_paths(self._folder) if path not in self._followed and path not in self._others]

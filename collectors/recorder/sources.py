@@ -68,10 +68,9 @@ class Sources:
         headers = self._rings.headers if self._rings is not None else []
         named = self._rings.worker if self._rings is not None else None
         self.worker = named or state.get("worker") or f"{settings.node}:{settings.pid}"
-        self.incarnation = next(
-            (header.incarnation for header in headers if header.incarnation and header.is_alive(proc)),
-            next((header.incarnation for header in headers if header.incarnation), incarnation_of(settings.pid, proc)),
-        )
+        running = self._rings.incarnation if self._rings is not None else None
+        left = next((header.incarnation for header in headers if header.incarnation), None)
+        self.incarnation = running or left or incarnation_of(settings.pid, proc)
         if settings.log is not None:
             self._tail = LogTail(settings.log, self.worker, state)
 
@@ -90,16 +89,18 @@ class Sources:
         """Whether any ring of this worker was found at all."""
         return self._rings is not None and self._rings.worker is not None
 
-    def gather(self, final: bool = False) -> Gathered:
+    def gather(self, now_us: int, final: bool = False) -> Gathered:
         """One round.
 
         Args:
+            now_us: The wall clock.
             final: The log's writer is dead: what its reader still holds back is given too.
         """
         gathered = Gathered()
         if self._rings is not None:
             if self._round % LOOK_ROUNDS == 0 or not self.alive:
                 self._rings.look(self._looked)
+                self.incarnation = self._rings.incarnation or self.incarnation
             looked, self._looked = self._looked, Drained()
             drained = self._rings.drain(ROUND_RECORDS)
             gathered.rows += drained.rows
@@ -109,6 +110,7 @@ class Sources:
             gathered.deaths += drained.deaths
             gathered.more |= drained.full
         if self._tail is not None:
+            self._tail.now_us = now_us
             self._follow(self._tail, gathered, final)
         self._round += 1
         return gathered

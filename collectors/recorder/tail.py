@@ -4,6 +4,8 @@ What a log reader knows (prefixes, open tracebacks, lives) is not kept: after a 
 gives the same rows under the same numbers, and those that were recorded are left out. Where the file is not there any more
 as it was (rotated, or too long to be read twice), a new stream begins where the old one ended.
 
+What comes while it is followed gets the times that its lines lack (arrival).
+
 A log that falls silent behind a traceback is asked for it: the process may have died. Where that was done is remembered, so
 that it is done at the same places when the bytes are read again.
 """
@@ -14,10 +16,12 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from oomctl.collectors.artifacts.logs import LogReading
+from oomctl.collectors.recorder.arrival import Arrival
 from oomctl.collectors.recorder.live import State
 from oomctl.schemas.rows import Row
 
 KEY = "log:"
+ZONE = "zone:"
 MAX_TWICE_BYTES = 512 << 20
 """A longer log is not read again after a restart."""
 ROUND_BYTES = 4 << 20
@@ -39,13 +43,17 @@ class LogTail:
     Attributes:
         backlog: Whether what is read now was written before recording began.
         rotations: How often the file was truncated or replaced since recording began.
+        now_us: The wall clock, set before each reading; None leaves the times as they are printed.
     """
 
     def __init__(self, path: Path, worker: str, state: State) -> None:
         self.rotations = 0
+        self.now_us: int | None = None
         self._path = path
         self._worker = worker
         self._file = _Growing(path)
+        self._arrival = Arrival(state.get(ZONE + str(path)))
+        self._caught_up = self._file.size()
         known = state.get(KEY + str(path))
         self._stream, self._done, self._again, skip = str(path), 0, 0, 0
         self._releases: list[int] = []
@@ -98,7 +106,7 @@ class LogTail:
         """How far it was read."""
         releases = self._releases if self._whole else []
         value = [self._stream, self._file.identity, self._file.offset, self._seq, self._whole, releases]
-        return {KEY + str(self._path): value}
+        return {KEY + str(self._path): value, ZONE + str(self._path): self._arrival.zone_us}
 
     def close(self) -> None:
         """Give the file back."""
@@ -112,6 +120,9 @@ class LogTail:
                 self._seq = row["seq"]
                 if row["worker"] == self._stream:
                     row["worker"] = self._worker
+                if self.now_us is not None and not self.backlog:
+                    fresh = self._file.rotations > 0 or self._file.offset > self._caught_up
+                    self._arrival.tell(row, self.now_us, fresh)
                 rows.append(row)
                 if limit is not None and len(rows) >= limit:
                     break

@@ -29,6 +29,7 @@ class Sign:
         incarnation: Which life of it.
         severity: hard: an allocation failed, or a process is gone. soft: the engine went on.
         reason: In words.
+        since: When the first soft sign was that this hard one takes the place of; None where there was none.
     """
 
     ts: int
@@ -36,6 +37,7 @@ class Sign:
     incarnation: str
     severity: str
     reason: str
+    since: int | None = None
 
     @property
     def incident_id(self) -> str:
@@ -53,13 +55,16 @@ class Watch:
 
     Args:
         worker: The worker that is recorded.
-        incarnation: Its present life, for sources that do not name it.
+        incarnation: Its present life.
         last: When the last sign of each (incarnation, severity) was, from an earlier recorder.
+
+    Attributes:
+        incarnation: The present life, for sources that do not name it.
     """
 
     def __init__(self, worker: str, incarnation: str, last: dict[str, int] | None = None) -> None:
         self._worker = worker
-        self._incarnation = incarnation
+        self.incarnation = incarnation
         self.last = dict(last or {})
         self._counters: dict[tuple[str, str], int] = {}
         self._seen: dict[tuple[str, str], list[int]] = {}
@@ -96,7 +101,7 @@ class Watch:
             Sign(
                 death.last_us or now_us,
                 self._worker,
-                death.header.incarnation or self._incarnation,
+                death.header.incarnation or self.incarnation,
                 "hard",
                 f"process {death.header.pid} ({death.header.role}) is gone and said nothing",
             )
@@ -108,7 +113,7 @@ class Watch:
         """The process that is recorded is gone, and no ring tells of it."""
         if self._orderly:
             return []
-        return self._first([Sign(now_us, self._worker, self._incarnation, "hard", "the process is gone")])
+        return self._first([Sign(now_us, self._worker, self.incarnation, "hard", "the process is gone")])
 
     def _grown(self, row: Row, now_us: int) -> list[Sign]:
         found = []
@@ -139,7 +144,7 @@ class Watch:
     def _life(self, row: Row) -> str:
         named = row.get("incarnation")
         # A log counts lives by itself; what it says now is of the present one.
-        return named if named and row["source"] != "log" else self._incarnation
+        return named if named and row["source"] != "log" else self.incarnation
 
     def _first(self, signs: list[Sign]) -> list[Sign]:
         """Those that begin a cascade. A hard sign is not swallowed by soft ones before it, but the converse holds."""
