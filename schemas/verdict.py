@@ -9,7 +9,7 @@ SCHEMA = "oomctl.triage/0"
 OomClass = Literal["load_time", "warm_up", "prefill_spike", "decode_growth", "fragmentation", "recovery"]
 Verdict = Literal["oom", "capacity_gate", "not_oom"]
 Resource = Literal["device", "kv_blocks", "host", "slots", "driver"]
-InputFormat = Literal["log", "parquet", "jsonl", "csv", "live"]
+InputFormat = Literal["log", "parquet", "jsonl", "csv", "live", "snapshot"]
 Quality = Literal["measured", "derived", "predicted", "estimated", "simulated"]
 
 CODES: dict[OomClass, str] = {
@@ -117,8 +117,30 @@ class Cohort(msgspec.Struct, frozen=True, kw_only=True):
     cites: tuple[Citation, ...] = ()
 
 
+class AllocatorPool(msgspec.Struct, frozen=True, kw_only=True):
+    """One pool of the allocator: reserved = active + inactive."""
+
+    pool: str
+    stream: int
+    size_class: str
+    reserved_bytes: int
+    active_bytes: int
+    inactive_bytes: int
+    releasable_bytes: int
+    """Of inactive: what a flush of the cache gives back to the device; the rest lies in holes."""
+    largest_free_block_bytes: int
+
+
+class FitMargin(msgspec.Struct, frozen=True, kw_only=True):
+    """What undoing one cause on paper gives back; None where that was not observed."""
+
+    cause: str
+    reclaim_bytes: int | None
+    sufficient: bool | None
+
+
 class AllocatorState(msgspec.Struct, frozen=True, kw_only=True):
-    """The allocator at that instant, from the failure's own message."""
+    """The allocator at that instant, from the failure's own message; what is below `note`, from its snapshot."""
 
     requested_bytes: int | None = None
     device_free_bytes: int | None = None
@@ -130,6 +152,22 @@ class AllocatorState(msgspec.Struct, frozen=True, kw_only=True):
     fits_in_cache: bool | None = None
     """Whether the sum of cached free bytes would have held the request; a necessary sign of fragmentation only."""
     note: str = ""
+    reserved_bytes: int | None = None
+    pending_bytes: int | None = None
+    inactive_bytes: int | None = None
+    largest_free_block_bytes: int | None = None
+    """In the pool, stream and size class of the request; of all pools where that is not known."""
+    why: str | None = None
+    """Why it did not fit: limit, allocator_anomaly, flush_skipped, driver_refusal, fragmentation, private_pools,
+    other_streams, non_torch, other_process or exhaustion; None where that is not decided."""
+    also: tuple[str, ...] = ()
+    """Other causes whose undoing would have been enough too."""
+    margins: tuple[FitMargin, ...] = ()
+    helps: tuple[str, ...] = ()
+    pools: tuple[AllocatorPool, ...] = ()
+    components: dict[str, int] = {}
+    """Active bytes by engine component, as the stacks tell."""
+    cites: tuple[Citation, ...] = ()
 
 
 class Cascade(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,8 @@ from oomctl.analyzers.triage.evidence import EvidenceRow, ask
 if TYPE_CHECKING:
     import duckdb
 
+    from oomctl.analyzers.triage.heap import Heap
+
 PRECEDENCE = ("recovery", "warm_up", "load_time", "serving")
 """Of phases that frames tell: a wake-up loads, a warm-up executes the model, so the innermost frame alone misleads."""
 
@@ -69,6 +71,16 @@ class Case:
                 if figures[name] is None:
                     figures[name] = own.get(name)
         return figures
+
+    @cached_property
+    def heap(self) -> "Heap | None":
+        """The allocator's snapshot at the failure, where one was read."""
+        row = self.root.get("heap")
+        if row is None:
+            return None
+        from oomctl.analyzers.triage.heap import Heap
+
+        return Heap(self, row, self._connection)
 
     @cached_property
     def gate(self) -> EvidenceRow | None:

@@ -13,6 +13,8 @@ from oomctl.schemas.verdict import Cause
 NON_FRAMEWORK_SHARE = 0.05
 """Of the device: contexts, libraries and collectives normally take 0.2 to 1.5 GiB of 80."""
 OTHER_DEATH = "other_failure"
+TOLD_BY_FIGURES = ("limit", "other_process", "non_torch")
+"""Of the fit test's causes, those that have a link of their own, from the message's figures."""
 HIGH_UTILIZATION = 0.95
 """gpu_memory_utilization from which the budget leaves little for what is not in the profile."""
 
@@ -42,6 +44,8 @@ def chain(case: Case, chosen: Assessment | None, others: Foreign) -> list[Cause]
         causes.insert(0, _cap(case))
     if case.root["what"] == "oom" and case.root["resource"] == "device":
         causes += _device(case)
+    if case.heap is not None and not any(cause.cause == case.heap.why for cause in causes):
+        causes += [cause for cause in case.heap.causes() if cause.cause not in TOLD_BY_FIGURES]
     masked = [row for row in case.members if row.get("api") == "nvml_assert"]
     if masked:
         detail = "the out-of-memory message itself was lost: NVML did not answer the allocator (MIG, containers, Tegra)"

@@ -35,14 +35,14 @@ def cohort_at_oom(case: Case) -> Cohort | None:
 
 
 def allocator_at_oom(case: Case) -> AllocatorState | None:
-    """The allocator's figures from the message, corrected, or None where it printed none."""
-    figures = case.figures
-    if case.root["resource"] != "device" or figures["requested_bytes"] is None:
+    """The allocator: the message's figures, corrected, and what its snapshot tells; None where neither is there."""
+    figures, heap = case.figures, case.heap
+    if case.root["resource"] != "device" or (figures["requested_bytes"] is None and heap is None):
         return None
     cached, requested = figures["cached_free_bytes"], figures["requested_bytes"]
-    fits = None if cached is None else cached >= requested
-    note = "sums only: whether one free block was large enough is in an allocator snapshot" if fits else ""
-    return AllocatorState(
+    fits = None if cached is None or requested is None else cached >= requested
+    note = "sums only: whether one free block was large enough is in an allocator snapshot" if fits and heap is None else ""
+    state = AllocatorState(
         requested_bytes=requested,
         device_free_bytes=figures["free_bytes"],
         allocated_bytes=figures["allocated_true_bytes"],
@@ -51,6 +51,7 @@ def allocator_at_oom(case: Case) -> AllocatorState | None:
         fits_in_cache=fits,
         note=note,
     )
+    return state if heap is None else heap.told(state)
 
 
 def _first(*values: int | None) -> int | None:

@@ -7,6 +7,7 @@ from oomctl.analyzers.triage.assess import Assessment
 from oomctl.analyzers.triage.batch import cached_enough, done_before, failing_batch, split_and_retried
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import cite
+from oomctl.analyzers.triage.heap import Heap
 from oomctl.analyzers.triage.words import percent, size, times
 from oomctl.schemas.verdict import Cause
 
@@ -18,6 +19,8 @@ def assess(case: Case) -> Assessment:
     them (reference: 13 of 22, right for 5), so it never decides alone.
     """
     result = Assessment("fragmentation")
+    if case.heap is not None and case.heap.why is not None:
+        return _tested(case.heap, result)
     figures = case.figures
     requested, cached = figures["requested_bytes"], figures["cached_free_bytes"]
     share = case.share(requested)
@@ -62,4 +65,20 @@ def assess(case: Case) -> Assessment:
     if result.evidence:
         detail = f"{percent(cached / requested)} of the request was cached, in pieces"
         result.causes.append(Cause(cause="cached_blocks_do_not_fit", bytes=cached, detail=detail, cites=cite([case.root])))
+    return result
+
+
+def _tested(heap: Heap, result: Assessment) -> Assessment:
+    """The allocator's snapshot decides: a fit test by pool and stream knows more than sums."""
+    if heap.why == "fragmentation" and heap.fit is not None:
+        gain = next(margin.reclaim_bytes for margin in heap.fit.margins if margin.cause == "fragmentation")
+        result.add(
+            f"{size(gain)} lay in holes of the request's own pool, {size(heap.fit.short_bytes)} were short; "
+            f"the largest free block has {size(heap.fit.eligible_largest_bytes)}",
+            0.9,
+            [heap.row],
+        )
+        result.causes += heap.causes()
+    else:
+        result.object(f"the allocator's blocks tell another reason: {heap.why}", 0.9, [heap.row])
     return result

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from oomctl.analyzers.triage import across, death, kills
+from oomctl.analyzers.triage import across, death, heaps, kills
 from oomctl.analyzers.triage.evidence import EvidenceRow, ask
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def incidents(connection: "duckdb.DuckDBPyConnection", besides: Collection[str] 
         if life not in failed and not death.stopped(row):
             groups[*life, "death"] = [row]
     found = [_rooted(members) for members in groups.values() if not _chance(members)]
-    found = kills.join(across.join(connection, found))
+    found = kills.join(across.join(connection, heaps.join(connection, found)))
     if any(members[0]["name"] != STRANGER for members in found):
         found = [members for members in found if members[0]["name"] != STRANGER]
     return sorted(found, key=lambda members: (members[0]["stream"], members[0]["seq"]))

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from oomctl.analyzers.allocator.components import UNKNOWN_COMPONENT
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import EvidenceRow, cite
 from oomctl.schemas.verdict import Citation, MemoryNode, Quality
@@ -67,11 +68,22 @@ def _own(case: Case, source: tuple[Citation, ...]) -> MemoryNode:
 def _framework(case: Case, source: tuple[Citation, ...]) -> MemoryNode:
     figures = case.figures
     children = [node for component in _RESIDENT if (node := _component(case, component)) is not None]
+    children += _held(case, {node.name for node in children})
     children.append(_node("cached_free", figures["cached_free_bytes"], "measured", source, "reserved but unallocated"))
     children.append(
         _node("private_pool_free", figures["private_free_bytes"], "measured", source, "free blocks of graph pools")
     )
     return _sum("framework", figures["framework_bytes"], "derived", source, tuple(children), "other_tensors")
+
+
+def _held(case: Case, told: set[str]) -> list[MemoryNode]:
+    """What the allocator's snapshot knows of components that nobody printed."""
+    heap = case.heap
+    if heap is None:
+        return []
+    note = "active blocks, by the stacks that allocated them"
+    held = {name: amount for name, amount in heap.held.items() if name not in told and name != UNKNOWN_COMPONENT}
+    return [_node(name, amount, "measured", cite(heap.rows_of(name)), note) for name, amount in held.items()]
 
 
 def _component(case: Case, component: str) -> MemoryNode | None:

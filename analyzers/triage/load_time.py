@@ -7,7 +7,8 @@ from oomctl.analyzers.triage.assess import Assessment, frame_words, told
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import cite
 from oomctl.analyzers.triage.foreign import held_by_an_earlier_life
-from oomctl.analyzers.triage.words import size
+from oomctl.analyzers.triage.heap import Heap
+from oomctl.analyzers.triage.words import percent, size
 from oomctl.schemas.verdict import Cause
 
 _CAUSES = {
@@ -18,6 +19,8 @@ _CAUSES = {
     "move": ("weights_exceed_device", "the model is moved to the device as a whole"),
 }
 
+MOSTLY = 0.9
+"""Share of the allocated memory from which it is said to be of one kind."""
 _SAID = re.compile(r"Failed to load model|executing load_single_module")
 
 
@@ -53,6 +56,8 @@ def assess(case: Case) -> Assessment:
             result.causes.append(
                 Cause(cause="weights_exceed_device", bytes=case.figures["requested_bytes"], detail=_CAUSES["load"][1])
             )
+    if case.heap is not None:
+        _held(case, case.heap, result)
     if case.root["resource"] == "kv_blocks":
         result.object("the KV pool ran out, which does not exist while loading", 0.95, [case.root])
     again = recovery.under_way(case)
@@ -72,3 +77,21 @@ def assess(case: Case) -> Assessment:
             )
         )
     return result
+
+
+def _held(case: Case, heap: Heap, result: Assessment) -> None:
+    """Who held the allocator's memory: weights alone, or also what is made after them."""
+    weights = heap.share("weights")
+    later = heap.share("kv_pool", "graph_pool", "activation", "logits")
+    if weights >= MOSTLY and later <= 1 - MOSTLY and case.frame_phase in (None, "load_time"):
+        says = f"{percent(weights)} of what was allocated are weights"
+        says += ", and nothing that is made after them" if not later else f", {percent(later)} what is made after them"
+        result.add(says, 0.8, heap.rows_of("weights"))
+        if not result.causes:
+            detail = f"{size(heap.held['weights'])} of weights were on the device"
+            cites = cite(heap.rows_of("weights"))
+            result.causes.append(
+                Cause(cause="weights_exceed_device", bytes=heap.held["weights"], detail=detail, cites=cites)
+            )
+    elif heap.share("kv_pool") > 1 - MOSTLY:
+        result.object("the KV pool had been made, which comes after the weights", 0.6, heap.rows_of("kv_pool"))

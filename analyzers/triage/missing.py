@@ -16,6 +16,10 @@ def missing(case: Case, undecided: bool, others: Foreign) -> list[Missing]:
             found.append(
                 Missing(what="the size asked for and what was free: the message carries no figures", collector="agent")
             )
+        if case.heap is not None and case.heap.inferred:
+            found.append(
+                Missing(what="the failed allocation: the history was too short for it", collector="agent", command=SNAPSHOT)
+            )
         if not case.frames:
             found.append(Missing(what="a traceback that tells what was being done", collector="agent"))
         if figures["own_process_bytes"] is None or (others.bytes is not None and not others.names):
@@ -23,7 +27,12 @@ def missing(case: Case, undecided: bool, others: Foreign) -> list[Missing]:
         if case.stage == "serving" and not case.ask("batch"):
             found.append(Missing(what="which requests were in the batch", collector="agent"))
         cached = figures["cached_free_bytes"]
-        if cached is not None and figures["requested_bytes"] is not None and cached >= figures["requested_bytes"]:
+        if (
+            case.heap is None
+            and cached is not None
+            and figures["requested_bytes"] is not None
+            and cached >= figures["requested_bytes"]
+        ):
             found.append(Missing(what="the allocator's blocks, pool by pool", collector="agent", command=SNAPSHOT))
     if root["resource"] == "device" and root["what"] == "refusal" and others.bytes is not None and not others.earlier:
         found.append(Missing(what="who held the device before the start", collector="nvml", command=GPU_PROCESSES))

@@ -9,6 +9,7 @@ from oomctl.analyzers.triage.causes import chain
 from oomctl.analyzers.triage.decide import UNDECIDED, Decision, corroboration, decide
 from oomctl.analyzers.triage.evidence import EvidenceRow, statement
 from oomctl.analyzers.triage.foreign import foreign
+from oomctl.analyzers.triage.heaps import INFERRED
 from oomctl.analyzers.triage.missing import missing
 from oomctl.analyzers.triage.summary import summary
 from oomctl.schemas.verdict import CODES, Cascade, Evidence, Incident, Resource, Verdict
@@ -31,6 +32,8 @@ UNDETERMINED = 0.58
 """The most that is said of anything undetermined."""
 NO_MEMORY = frozenset({"illegal_access", "capture_failed", "kernel_resources", "xid", "other_process_killed"})
 """Faults that are no lack of this worker's memory."""
+INFERENCE = 0.85
+"""Where that something failed is itself inferred, from a snapshot's name and state."""
 GATE = 0.9
 NOT_MEMORY = 0.85
 HOST = 0.92
@@ -123,9 +126,7 @@ def _confidence(case: Case, verdict: Verdict | None, decision: Decision) -> floa
         return GATE * corroboration(case) if decision.chosen is None else decision.confidence
     if root["resource"] == "host":
         return (UNDETERMINED if host.unsure(case) else HOST) * corroboration(case)
-    if root["what"] == "pressure" and decision.chosen is not None:
-        return decision.confidence
-    return decision.confidence
+    return decision.confidence * (INFERENCE if root["name"] == INFERRED else 1)
 
 
 def _basis(case: Case, verdict: Verdict | None) -> list[Evidence]:
@@ -160,6 +161,8 @@ def _basis(case: Case, verdict: Verdict | None) -> list[Evidence]:
         return [statement(says, "host", 0.92, [root]), *host.unsure(case)]
     if root["what"] == "oom" and root["name"] in ("retraction", "preemption"):
         return [statement("running requests were sent back for want of KV blocks", root["resource"], 0.9, [root])]
+    if root["name"] == INFERRED:
+        return [statement(str(root["message"]), root["resource"], 0.6, [root])]
     if root["what"] == "oom":
         where = {"device": "device memory", "host": "host memory", "kv_blocks": "KV blocks"}.get(root["resource"], "memory")
         return [statement(f"an allocation of {where} failed", root["resource"], 0.9, [root])]

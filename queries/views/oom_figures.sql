@@ -45,7 +45,15 @@
 CREATE VIEW oom_figures AS
 WITH parts AS (
     SELECT
-        *,
+        * REPLACE (
+            -- A snapshot keeps the block's size; the driver is asked for a segment, as the message tells.
+            CASE
+                WHEN source <> 'snapshot' THEN requested_bytes
+                WHEN requested_bytes <= 1048576 THEN 2097152
+                WHEN requested_bytes < 10485760 THEN 20971520
+                ELSE CAST(ceil(requested_bytes / 2097152) * 2097152 AS BIGINT)
+            END AS requested_bytes
+        ),
         allocated_bytes - coalesce(private_pool_bytes, 0) AS allocated_true_bytes,
         coalesce(reserved_unallocated_bytes, reserved_bytes - allocated_bytes) AS cached_free_bytes,
         private_pool_bytes AS private_free_bytes,

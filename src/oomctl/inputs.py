@@ -1,10 +1,14 @@
 """Which files a command's arguments mean: files, globs, folders, and - for standard input."""
 
 import os
+import shutil
 import stat
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from glob import glob, has_magic
 from pathlib import Path
+from typing import BinaryIO
 
 from oomctl.schemas.errors import OomctlError
 
@@ -73,6 +77,19 @@ def refuse_devices(path: str) -> None:
     mode = Path(path).stat().st_mode
     if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
         raise OomctlError(f"a device, not a log ({label(path)})", "give a file; - reads standard input")
+
+
+@contextmanager
+def on_disk(path: str | None, file: BinaryIO) -> Iterator[Path]:
+    """A file that holds an input: itself, or a copy of what comes out of a pipe or an archive, for what reads no stream."""
+    if path is not None and path != STDIN and Path(path).is_file():
+        yield Path(path)
+        return
+    with tempfile.TemporaryDirectory(prefix="oomctl-") as folder:
+        copy = Path(folder) / "copy"
+        with copy.open("wb") as target:
+            shutil.copyfileobj(file, target)
+        yield copy
 
 
 def _files(path: str) -> Iterator[str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 from oomctl.inputs import STDIN, Report, expand, label, refuse_devices, unreadable
 from oomctl.schemas import storage, verdict
 from oomctl.schemas.errors import OomctlError
+from oomctl.snapshots import load_snapshot_file
 from oomctl.tables import load_table
 from oomctl.target import Target
 
@@ -137,7 +138,11 @@ def _load_member(
         from oomctl.recordings import load_live_file
 
         return load_live_file(target, name, stream, 0 if path in (None, STDIN) else Path(path).stat().st_size, report)
-    return load_table(target, name, stream, path, report) or _load_log(target, name, stream, unpackers)
+    return (
+        load_table(target, name, stream, path, report)
+        or load_snapshot_file(target, name, stream, path)
+        or _load_log(target, name, stream, unpackers)
+    )
 
 
 def _load_log(target: Target, name: str, file: io.BufferedReader, unpackers: "list[Unpacked]") -> verdict.Input:

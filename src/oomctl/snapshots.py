@@ -1,12 +1,16 @@
-"""From arguments to snapshots: files, globs and folders of per-rank files."""
+"""From arguments to snapshots: files, globs, folders of per-rank files; and a snapshot as an input of the event table."""
 
+import io
 import re
 from collections.abc import Iterator, Sequence
 
-from oomctl.inputs import STDIN, Report, expand, label
+from oomctl.inputs import STDIN, Report, expand, label, on_disk
+from oomctl.schemas import verdict
 from oomctl.schemas.errors import ExitCode, OomctlError
 from oomctl.schemas.heap import Snapshot
+from oomctl.target import Target
 
+HEAD_BYTES = 64
 _RANK = re.compile(r"rank[_-]?(\d{1,5})", re.IGNORECASE)
 
 
@@ -45,6 +49,34 @@ def open_snapshots(paths: Sequence[str], report: Report) -> Iterator[Snapshot]:
         report(problem)
     if not read:
         raise OomctlError(f"none of the {len(skipped)} inputs could be read", "give at least one allocator snapshot")
+
+
+def load_snapshot_file(target: Target, name: str, stream: io.BufferedReader, path: str | None) -> verdict.Input | None:
+    """Load a snapshot into the event table.
+
+    Args:
+        target: What to load it into.
+        name: What to call it.
+        stream: Its bytes.
+        path: Where it lies unpacked, if it does.
+
+    Returns:
+        None if it is none; nothing was read then.
+
+    Raises:
+        OomctlError: If it cannot be read, or an input of that name was.
+    """
+    from oomctl.collectors.artifacts.torch_snapshot.load import looks_like_snapshot
+
+    if not looks_like_snapshot(stream.peek(HEAD_BYTES)):
+        return None
+    from oomctl.collectors.artifacts.torch_snapshot import load_events, load_snapshot
+
+    target.refuse_known({name}, name)
+    with on_disk(path, stream) as place:
+        rows = load_events(target.connection, load_snapshot(str(place), name), rank_of(name))
+        target.streams.add(name)
+        return verdict.Input(path=name, format="snapshot", bytes=place.stat().st_size, rows=rows)
 
 
 def rank_of(name: str) -> int | None:

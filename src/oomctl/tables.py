@@ -1,14 +1,9 @@
 """Event tables as inputs: what `oomctl import` and `oomctl export` wrote, in each of its forms."""
 
 import io
-import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import BinaryIO
 
-from oomctl.inputs import STDIN, Report
+from oomctl.inputs import Report, on_disk
 from oomctl.schemas import storage, text_forms, verdict
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.rows import Row
@@ -44,7 +39,7 @@ def load_table(
 
 
 def _load_parquet(target: Target, name: str, file: io.BufferedReader, path: str | None) -> verdict.Input:
-    with _on_disk(path, file) as place:
+    with on_disk(path, file) as place:
         streams = _streams_in(target, "read_parquet(?)", [str(place)])
         target.refuse_known(streams, name)
         rows = storage.load_parquet(target.connection, place, name)
@@ -52,7 +47,7 @@ def _load_parquet(target: Target, name: str, file: io.BufferedReader, path: str 
 
 
 def _load_csv(target: Target, name: str, file: io.BufferedReader, path: str | None) -> verdict.Input:
-    with _on_disk(path, file) as place:
+    with on_disk(path, file) as place:
         streams = _streams_in(target, *text_forms.csv_source(place, name))
         target.refuse_known(streams, name)
         rows = text_forms.load_csv(target.connection, place, name)
@@ -99,16 +94,3 @@ def _streams_in(target: Target, source: str, parameters: list[str]) -> set[str]:
         return {str(row[0]) for row in found if row[0] is not None}
     except duckdb.Error:
         return set()  # not a recording of ours: loading it says so better
-
-
-@contextmanager
-def _on_disk(path: str | None, file: BinaryIO) -> Iterator[Path]:
-    """Parquet is read from its end, and DuckDB reads files, so what comes out of a pipe or an archive is put down first."""
-    if path is not None and path != STDIN and Path(path).is_file():
-        yield Path(path)
-        return
-    with tempfile.TemporaryDirectory(prefix="oomctl-") as folder:
-        copy = Path(folder) / "copy"
-        with copy.open("wb") as target:
-            shutil.copyfileobj(file, target)
-        yield copy

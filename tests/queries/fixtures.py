@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 COMMON = {"stream": "hand", "worker": "w0", "incarnation": "1", "source": "log"}
+HEAP = {"stream": "heap", "worker": "heap", "incarnation": "1", "device_id": 0, "source": "snapshot"}
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ EVIDENCE = {
     "figures": Fixture("warm_up_capture"),
     "frames": Fixture("warm_up_capture"),
     "gate": Fixture("gate_start_memory"),
+    "heaps": Fixture("hand"),
     "host_memory": Fixture("hand"),
     "host_processes": Fixture("hand"),
     "innermost": Fixture("warm_up_capture"),
@@ -63,6 +65,7 @@ EVIDENCE = {
     "requests": Fixture("hand"),
     "restarts": Fixture("recovery_orphan_load"),
     "siblings": Fixture("warm_up_capture", ranks=2),
+    "stack_frames": Fixture("warm_up_capture"),
     "tellers": Fixture("recovery_orphan_load", ranks=2),
     "writers": Fixture("recovery_orphan_load", ranks=2),
 }
@@ -113,6 +116,11 @@ HAND: Sequence[Row] = [
     make_row("allocator", {"allocated_bytes": 40 << 30}, COMMON | {"seq": 17, "line": 17}),
     make_row("allocator", {"inactive_split_bytes": 4 << 30}, COMMON | {"seq": 18, "line": 18}),
     make_row("lifecycle", {"phase": "draining"}, COMMON | {"seq": 1, "line": 1}),
+    make_row("allocator", {"allocated_bytes": 7, "active_bytes": 8, "reserved_bytes": 9}, HEAP | {"seq": 4}),
+    *(
+        make_row("alloc", {"n": n, "action": action, "size_bytes": 512 * n, "cuda_stream": "0"}, HEAP | {"seq": n})
+        for n, action in [(1, "alloc"), (2, "oom"), (3, "oom")]
+    ),
     make_row("fault", {"code": "probe_kill", "detail": "probe failed"}, COMMON | {"seq": 40, "line": 40}),
     make_row("request", {"request_id": "early", "sampled_by": "scheduler_dump"}, COMMON | {"seq": 2, "line": 2}),
     *(
@@ -126,7 +134,7 @@ HAND: Sequence[Row] = [
 """A dump of three requests after a failure; another after it that is no part of it, and one before it.
 
 Then the host's side: who held its memory, how full it was, and a probe that failed. Then three streams of another worker,
-one of whose clocks jumps back.
+one of whose clocks jumps back. An allocator's snapshot has counters and two failed allocations.
 """
 
 

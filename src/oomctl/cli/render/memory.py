@@ -47,6 +47,9 @@ def allocator_line(state: AllocatorState) -> str:
         ("free in private pools", state.private_pool_free_bytes),
     )
     parts = [f"{name} {human(value)}" for name, value in figures if value is not None]
+    if state.why is not None:
+        parts.append(f"largest free block {human(state.largest_free_block_bytes)}")
+        parts.append(f"did not fit for {state.why}" + (f", or {', '.join(state.also)}" if state.also else ""))
     if state.fits_in_cache is not None:
         parts.append(f"the cache's free bytes would {'' if state.fits_in_cache else 'not '}have held it in sum")
     if state.note:
