@@ -9,10 +9,6 @@ from oomctl.analyzers.triage.evidence import EvidenceRow, statement
 from oomctl.analyzers.triage.words import short_path
 from oomctl.schemas.verdict import Cause, Evidence, OomClass
 
-MULTIMODAL = re.compile(
-    r"_?execute_mm_encoder|get_\w+_features?|(get_|_?embed_|_?process_)multimodal\w*|encode_images?|\w*_mm_embeddings?"
-)
-"""Functions that encode images, video or sound."""
 PROMPT_LOGPROBS = re.compile(r"_?get_prompt_logprobs\w*|\w*(prompt|input)_logprobs\w*")
 """Functions that compute the logits of every position of a prompt."""
 

@@ -119,6 +119,11 @@ class Case:
                 chosen.append(frame)
         return chosen
 
+    @cached_property
+    def encoder(self) -> list[EvidenceRow]:
+        """Frames that encode images, video or sound, innermost first."""
+        return self.frames_of("serving", "encoder")
+
     def called(self, function: re.Pattern[str]) -> list[EvidenceRow]:
         """Frames whose function's whole name matches, innermost first."""
         return [frame for frame in self.frames if function.fullmatch(frame["function"] or "")]

@@ -2,7 +2,7 @@
 
 from statistics import median
 
-from oomctl.analyzers.triage.assess import MULTIMODAL, Assessment, frame_words
+from oomctl.analyzers.triage.assess import Assessment, frame_words
 from oomctl.analyzers.triage.batch import (
     LARGE_REQUEST_SHARE,
     cache_copy,
@@ -50,7 +50,7 @@ def assess(case: Case) -> Assessment:
         result.add(f"the batch was to compute {batch['prefill_tokens']} prompt tokens", certainty, [batch])
     elif batch is not None and batch["dumped"] and batch["mode"] == "prefill" and batch["prefill_tokens"] is None:
         result.add("the call that failed was a prefill", 0.55, [batch])
-    frames = case.frames_of("serving", "prefill", "logits")
+    frames = case.frames_of("serving", "prefill", "logits", "encoder")
     if frames:
         result.add(
             f"the allocation was made for a prompt: {frame_words(frames)}", max(f["weight"] for f in frames), frames[:3]
@@ -77,10 +77,9 @@ def assess(case: Case) -> Assessment:
         result.object(says, 0.4, split_and_retried(case))
     if result.evidence:
         logits = case.frames_of("serving", "logits")
-        encoder = case.called(MULTIMODAL)
-        if encoder:
+        if case.encoder:
             detail = "images, video or sound are encoded outside the text model's batch"
-            result.causes.append(_cause(case, "multimodal_encoder", detail, encoder[:1]))
+            result.causes.append(_cause(case, "multimodal_encoder", detail, case.encoder[:1]))
         elif logits:
             result.causes.append(_cause(case, "logits", "logits or scores over many positions at once", logits[:1]))
         else:

@@ -21,6 +21,8 @@ CAUSES = {
 }
 """By the part of the warm-up, the most telling first."""
 
+_ENCODER = "the profiling run encodes images, video or sound of the largest size, as many as a prompt may hold"
+
 _MESSAGES = (
     ("when warming up sampler", "sampler"),
     ("Capture cuda graph failed", "capture"),
@@ -72,5 +74,8 @@ def assess(case: Case) -> Assessment:
     if result.evidence:
         name, detail = CAUSES.get(part or "", ("warm_up_peak", "the warm-up needs more than was left"))
         shown = (case.frames_of("warm_up", part) if part else [])[:1]
+        if case.encoder and part in ("profile", None):
+            result.add(f"images, video or sound were being encoded: {frame_words(case.encoder)}", 0.2, case.encoder[:1])
+            name, detail, shown = "multimodal_encoder", _ENCODER, case.encoder[:1]
         result.causes.append(Cause(cause=name, bytes=case.figures["requested_bytes"], detail=detail, cites=cite(shown)))
     return result

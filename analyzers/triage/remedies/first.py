@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from oomctl.analyzers.triage.assess import MULTIMODAL, PROMPT_LOGPROBS
+from oomctl.analyzers.triage.assess import PROMPT_LOGPROBS
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.commands import GPU_PROCESSES, XID_LOG
 from oomctl.analyzers.triage.words import size
@@ -110,7 +110,7 @@ def _survived(case: Case, incident: Incident) -> Iterator[Remedy]:
 
 
 def _hold_back(case: Case) -> str:
-    if case.called(MULTIMODAL):
+    if case.encoder:
         return "hold back requests with images or video as many or as large as in the one that failed"
     if case.called(PROMPT_LOGPROBS):
         return "refuse requests that ask for prompt_logprobs"

@@ -3,13 +3,15 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from oomctl.analyzers.triage.assess import MULTIMODAL, PROMPT_LOGPROBS
+from oomctl.analyzers.triage.assess import PROMPT_LOGPROBS
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.remedies.options import Direction, Engine
 from oomctl.schemas.verdict import Incident
 
 POOL_GATES = ("kv_blocks", "kv_fits_request")
 """Refusals for want of KV pool."""
+_AFTER_POOL = frozenset({"kv_pool_allocation", "graph_capture", "sampler_warm_up", "autotuning", "kernel_warm_up"})
+"""Causes of a warm-up that need a KV pool, or are one."""
 
 
 @dataclass(frozen=True)
@@ -82,28 +84,30 @@ def _gate(case: Case, causes: set[str]) -> Iterator[Need]:
 
 
 def _warm_up(case: Case, causes: set[str], engine: Engine) -> Iterator[Need]:
-    before_pool = engine.sizes_pool_last or _profiling(case)
-    if not before_pool:
-        yield Need("kv_pool", why="The KV pool took what the warm-up needed: give it a smaller share.")
-    if before_pool and case.called(MULTIMODAL):
-        yield Need("activation", part="encoder")
+    before_pool = engine.sizes_pool_last or _before_pool(case, causes)
     order = ["logits", "activation"] if "sampler_warm_up" in causes else ["activation", "logits"]
     if before_pool:
-        yield from map(Need, order)
+        if case.encoder:
+            yield Need("activation", part="encoder", but="smaller chunks of text do not help the encoder")
+            yield Need("activation", part="profiled_encoder")
+        else:
+            if _encoding_next(case):
+                yield Need("activation", part="encoder")
+            yield from map(Need, order)
         yield Need("weights", but=_no_help(engine, "before the KV pool exists"), most=1)
-    elif "sampler_warm_up" not in causes and ("graph_capture" in causes or _capturing(case)):
-        yield Need("graph_pool")
     else:
-        yield Need(order[0])
+        yield Need("kv_pool", why="The KV pool took what the warm-up needed: give it a smaller share.")
+        of_graphs = "sampler_warm_up" not in causes and ("graph_capture" in causes or _capturing(case))
+        yield Need("graph_pool" if of_graphs else order[0])
     yield Need("weights", part="layers")
 
 
 def _prefill(case: Case, incident: Incident) -> Iterator[Need]:
-    if case.called(MULTIMODAL):
+    if case.encoder:
         yield Need("activation", part="encoder")
     elif case.called(PROMPT_LOGPROBS):
         yield Need("logits", part="prompt")
-    if not case.called(MULTIMODAL):
+    if not case.encoder:
         yield Need("activation")
     if incident.resource == "kv_blocks":  # a smaller pool would make that worse
         yield Need("kv_pool", part="use")
@@ -111,11 +115,22 @@ def _prefill(case: Case, incident: Incident) -> Iterator[Need]:
         yield Need("kv_pool", why="Leave more of the device to activations.")
 
 
-def _profiling(case: Case) -> bool:
-    """Whether it was the profiling run, before there was a KV pool: the budget's size has no effect yet."""
-    if not case.frames_of("warm_up", "profile") or case.frames_of("warm_up", "capture", "kv_pool"):
+def _before_pool(case: Case, causes: set[str]) -> bool:
+    """Whether there was no KV pool yet: the budget's size has no effect then.
+
+    The frames of the profiling run say so, unless they go on to what comes after it. Without any frame the order of what
+    was printed does: the weights were loaded, and nothing of a pool was told.
+    """
+    if case.has_pool or any(row["phase"] == "kv_allocated" for row in case.ask("phases")):
         return False
-    return not any(row["phase"] == "kv_allocated" for row in case.ask("phases")) and not case.has_pool
+    if case.frames_of("warm_up"):
+        return bool(case.frames_of("warm_up", "profile")) and not case.frames_of("warm_up", "capture", "kv_pool")
+    return case.stage == "warm_up" and not _capturing(case) and not causes & _AFTER_POOL
+
+
+def _encoding_next(case: Case) -> bool:
+    """Whether the last that was told is that the profiling run begins, with images, where no frame says how far it came."""
+    return not case.frames and bool(case.stage_rows) and (case.stage_rows[0]["detail"] or "").startswith("Encoder cache")
 
 
 def _capturing(case: Case) -> bool:

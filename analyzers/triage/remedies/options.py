@@ -25,12 +25,13 @@ Formula = Literal["share_of_total", "bytes", "gib", "proportional"]
 PLACES = (*COMPONENTS, "host")
 """Where an option moves bytes: a component of device memory, or the host's memory (the event table's kind of that name)."""
 PARTS: dict[str, tuple[str, ...]] = {
-    "activation": ("encoder",),
+    "activation": ("encoder", "profiled_encoder"),
     "logits": ("prompt",),
     "weights": ("staging", "layers", "models"),
     "kv_pool": ("use", "request"),
 }
-"""What of a component an option moves; of kv_pool, `use` is what running requests take, `request` what one may take."""
+"""What of a component an option moves; `profiled_encoder` is what only the profiling run encodes; of kv_pool, `use` is what
+running requests take, `request` what one may take."""
 
 
 class Spelling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,5 +1,6 @@
 """From a need to remedies: each option that meets it, with a value and its arithmetic."""
 
+import re
 from collections.abc import Iterator
 from itertools import islice
 
@@ -7,11 +8,12 @@ from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.remedies import amounts, budget
 from oomctl.analyzers.triage.remedies.choices import Choice, choices
 from oomctl.analyzers.triage.remedies.needs import Need
-from oomctl.analyzers.triage.remedies.options import Engine
+from oomctl.analyzers.triage.remedies.options import Engine, Kind
 from oomctl.analyzers.triage.remedies.versions import parse
 from oomctl.schemas.verdict import Incident, Remedy
 
 _ON = ("true", "1", "yes", "on")
+_NAMED = re.compile(r"(\w{1,64})[\"']?\s{0,3}[:=]\s{0,3}(\d{1,15})\b")
 
 
 def propose(case: Case, incident: Incident, engine: Engine, need: Need) -> Iterator[Remedy]:
@@ -30,10 +32,7 @@ def propose(case: Case, incident: Incident, engine: Engine, need: Need) -> Itera
 def _remedy(case: Case, incident: Incident, choice: Choice) -> Iterator[Remedy]:
     option, move, current = choice.option, choice.move, choice.current
     if move.gives is not None:
-        on = (
-            (current or "").lower() in _ON if option.kind == "switch" else move.set and (current or "").startswith(move.set)
-        )
-        if not on:
+        if not _on(option.kind, current or "", move.set or ""):
             yield amounts.fixed(incident, choice.action, choice.spelling.typed(move.set), move)
     elif move.raised == choice.need.direction:
         yield from _raised(case, incident, choice)
@@ -45,6 +44,21 @@ def _remedy(case: Case, incident: Incident, choice: Choice) -> Iterator[Remedy]:
         yield amounts.fitting_length(case, incident, choice.spelling, choice.action)
     else:
         yield from _lowered(case, incident, choice)
+
+
+def _on(kind: Kind, current: str, wanted: str) -> bool:
+    """Whether an option whose values have no order says already what a remedy wants: an object that asks for no more."""
+    if kind == "switch":
+        return current.lower() in _ON
+    if kind != "json":
+        return bool(wanted) and current.startswith(wanted)
+    limits, found = _numbers(wanted), _numbers(current)
+    return bool(limits) and all(name in found and found[name] <= limit for name, limit in limits.items())
+
+
+def _numbers(text: str) -> dict[str, float]:
+    """The numbers of an object, or of `image=1,video=0`, by their names."""
+    return {name: float(number) for name, number in _NAMED.findall(text)}
 
 
 def _raised(case: Case, incident: Incident, choice: Choice) -> Iterator[Remedy]:

@@ -9,6 +9,11 @@ _PAIR = Pattern(
     r"""(?:^|[\s,{(])(?:'(?P<quoted>[\w.-]{1,64})'\s*:|(?P<bare>[A-Za-z_]\w{1,63})=)\s*"""
     r"""(?P<value>'[^'\n]{0,300}'|"[^"\n]{0,300}"|[^\s,{}()\[\]]{1,200})"""
 )
+_OBJECT = Pattern(
+    r"""(?:^|[\s,{(])['"]?(limit_mm_per_prompt|limit_mm_data_per_request|mm_processor_kwargs|mm_process_config)['"]?"""
+    r"""\s*[:=]\s*(\{(?:[^{}\n]|\{[^{}\n]{0,200}\}){0,300}\})"""
+)
+"""Arguments whose value is an object."""
 KEPT = frozenset(
     {
         "model", "model_path", "served_model_name", "tokenizer", "dtype", "max_model_len", "max_seq_len", "context_length",
@@ -25,7 +30,7 @@ KEPT = frozenset(
         "hicache_ratio", "kv_offloading_size", "mm_processor_cache_gb", "max_batch_prefill_tokens",
         "max_batch_total_tokens", "max_input_tokens", "max_input_length", "cuda_memory_fraction", "num_shard",
         "free_gpu_memory_fraction", "max_num_tokens", "max_batch_size", "cache_max_entry_count", "session_len",
-        "quant_policy",
+        "quant_policy", "mm_encoder_tp_mode", "skip_mm_profiling",
     }
 )  # fmt: skip
 """Arguments that matter for memory; the rest of a 10 KiB argument dump stays in the log."""
@@ -40,3 +45,7 @@ def arguments(text: str) -> Iterator[Fact]:
         if key in KEPT and key not in seen and value != "None":
             seen.add(key)
             yield manifest("argument", key, value)
+    for match in _OBJECT.finditer(text[:32768]):
+        if match[1] not in seen:
+            seen.add(match[1])
+            yield manifest("argument", match[1], match[2].replace("'", '"'))

@@ -90,6 +90,7 @@ def _loading(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield phase("loading", match[0])
 
 
+@rules.on("Encoder cache will be initialized", r"Encoder cache will be initialized with a budget of .*")
 @rules.on("Profiling CUDA graph memory")
 def _profiling(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield phase("profiling", match[0])
