@@ -1,0 +1,62 @@
+"""What changed from one page to the next."""
+
+import json
+from dataclasses import dataclass
+
+from oomctl.collectors.live.prometheus.page import Sample
+
+Key = tuple[str, str]
+
+
+def labels_of(sample: Sample) -> str:
+    """A sample's labels as JSON, keys sorted."""
+    return json.dumps(sample.labels, sort_keys=True)
+
+
+@dataclass
+class Change:
+    """From the last page to this one.
+
+    Attributes:
+        fell: A counter that is lower than before, or None: it belongs to another process.
+        same: No series of the engine has another value than before.
+        busy: Requests run.
+    """
+
+    fell: str | None
+    same: bool
+    busy: bool
+
+
+class Seen:
+    """The values of the last page."""
+
+    def __init__(self) -> None:
+        self._values: dict[Key, float] = {}
+        self._before: dict[Key, float] = {}
+
+    def take(self, samples: list[Sample], own: set[str]) -> Change:
+        """Compare a page with the last one, and keep it.
+
+        Args:
+            samples: Of the page.
+            own: Names that are the engine's: the Python process behind the page is busy even when the engine is dead.
+        """
+        before, self._before = self._values, self._values
+        values: dict[Key, float] = {}
+        fell, same, busy = None, bool(before), False
+        for sample in samples:
+            key = sample.name, labels_of(sample)
+            values[key] = sample.value
+            known = before.get(key)
+            if sample.type == "counter" and known is not None and sample.value < known:
+                fell = fell or sample.name
+            if sample.name in own:
+                same = same and known == sample.value
+                busy = busy or ("running" in sample.name and sample.value > 0)
+        self._values = values
+        return Change(fell, same, busy)
+
+    def is_new(self, sample: Sample) -> bool:
+        """Whether the last page had another value for it, or none."""
+        return self._before.get((sample.name, labels_of(sample))) != sample.value

@@ -1,0 +1,181 @@
+"""One endpoint, scraped again and again: pace, restarts, and figures that are no longer true."""
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from oomctl.collectors.live.batch import Batch
+from oomctl.collectors.live.http import FetchError, Reply, get
+from oomctl.collectors.live.prometheus.changes import Seen, labels_of
+from oomctl.collectors.live.prometheus.facts import Fact, read
+from oomctl.collectors.live.prometheus.mapping import Engine, engines
+from oomctl.collectors.live.prometheus.page import Page, Sample, parse
+from oomctl.schemas.rows import Row, make_row
+
+PERIOD_S = 5.0
+SHORTEST_S = 1.0
+DEADLINE_S = 3.0
+COST_RATIO = 0.01
+"""Of the time between two scrapes, what one may cost; a page that costs more is scraped less often."""
+REPEAT_S = 600.0
+"""A `metric` row is written when its value changes, and all of them this often."""
+FROZEN_SCRAPES = 3
+"""So many equal pages while requests run, and the engine is asked whether it lives."""
+
+Get = Callable[[str, float], Reply]
+
+
+class Scraper:
+    """Scrapes one page.
+
+    Args:
+        url: Of the page.
+        common: The common columns: worker, node, incarnation.
+        clock: `monotonic_s()`, `wall_us()` and `cpu_us()`.
+        period_s: Between two scrapes; at least SHORTEST_S.
+        fetch: Gets a page; injected by tests.
+
+    Attributes:
+        engine: Whose page it is, once known.
+        state: "", then ok, failed or stale.
+    """
+
+    def __init__(
+        self, url: str, common: dict[str, Any], clock: Any, period_s: float = PERIOD_S, fetch: Get = get, first_seq: int = 0
+    ) -> None:
+        self.url = url
+        self.engine: Engine | None = None
+        self.state = ""
+        self._common = {**common, "stream": url, "source": "prometheus", "ts_quality": "exact"}
+        self._clock = clock
+        self._period_s = max(SHORTEST_S, period_s)
+        self._fetch = fetch
+        self._seq = first_seq
+        self._next_s = clock.monotonic_s()
+        self._thread = ThreadPoolExecutor(1, "oomctl-scrape")
+        self._running: Future[tuple[Reply, bool]] | None = None
+        self._seen = Seen()
+        self._manifest: dict[tuple[Any, ...], str] = {}
+        self._repeat_s = 0.0
+        self._frozen = 0
+        self._good_us: int | None = None
+
+    @property
+    def seq(self) -> int:
+        """Number of the last row, to go on from."""
+        return self._seq
+
+    def poll(self) -> Batch:
+        """What came since the last call; begins a scrape when one is due. Never waits."""
+        batch = Batch()
+        if self._running is not None and self._running.done():
+            running, self._running = self._running, None
+            try:
+                reply, alive = running.result()
+                self._take(reply, alive, batch)
+            except FetchError as error:
+                self._turn("failed", f"{self.url}: {error}{self._last()}", batch)
+        if self._running is None and self._clock.monotonic_s() >= self._next_s:
+            self._next_s = self._clock.monotonic_s() + self._period_s
+            self._running = self._thread.submit(self._get, self._suspicious)
+        return batch
+
+    def close(self) -> None:
+        """Let the last scrape end by itself."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def _suspicious(self) -> bool:
+        return self._frozen >= FROZEN_SCRAPES and self.engine is not None and bool(self.engine.health)
+
+    def _get(self, suspicious: bool) -> tuple[Reply, bool]:
+        """In the thread: the page, and whether the engine behind it lives where that is in doubt."""
+        alive = True
+        if suspicious and self.engine is not None:
+            base = self.url.split("?")[0].rsplit("/", 1)[0]
+            try:
+                alive = self._fetch(base + self.engine.health, DEADLINE_S).status < 500
+            except FetchError:
+                alive = False
+        return self._fetch(self.url, DEADLINE_S), alive
+
+    def _take(self, reply: Reply, alive: bool, batch: Batch) -> None:
+        begun_us = self._clock.cpu_us()
+        if reply.status != 200:
+            self._turn("failed", f"{self.url}: status {reply.status}{self._last()}", batch)
+            return
+        page = parse(reply.body.decode("utf-8", "replace"))
+        self._note(reply, page, batch)
+        self.engine = self.engine or _engine_of(page.samples)
+        if self.engine is None:
+            self._turn("failed", f"{self.url}: no series of an engine that is known here", batch)
+            return
+        ts = self._clock.wall_us()
+        if not alive:
+            self._turn("stale", f"{self.url}: the page answers, the engine behind it does not{self._last()}", batch)
+            return
+        self._turn("ok", f"{self.url}: {self.engine.engine}", batch)
+        own = {sample.name for sample in page.samples if self.engine.bare(sample.name) is not None}
+        change = self._seen.take(page.samples, own)
+        self._frozen = self._frozen + 1 if change.same and change.busy else 0
+        if change.fell is not None:
+            batch.restarts.append(f"{self.url}: {change.fell} fell, so it counts in another process")
+            self._manifest.clear()
+        facts = read(self.engine, page.samples)
+        again = self._clock.monotonic_s() >= self._repeat_s
+        if again:
+            self._repeat_s = self._clock.monotonic_s() + REPEAT_S
+        batch.rows += [self._row(fact, ts) for fact in facts.facts if self._is_news(fact)]
+        batch.rows += [self._metric(sample, ts) for sample in facts.rest if again or self._seen.is_new(sample)]
+        self._good_us = ts
+        cost_s = (self._clock.cpu_us() - begun_us) / 1e6
+        self._next_s = max(self._next_s, self._clock.monotonic_s() + cost_s / COST_RATIO)
+
+    def _is_news(self, fact: Fact) -> bool:
+        """Whether a manifest row says something new; figures always do."""
+        if fact.kind != "manifest":
+            return True
+        key = (fact.whose, fact.fields["section"], fact.fields["key"])
+        if self._manifest.get(key) == fact.fields["value"]:
+            return False
+        self._manifest[key] = fact.fields["value"]
+        return True
+
+    def _row(self, fact: Fact, ts: int) -> Row:
+        whose: dict[str, Any] = {"rank_name": fact.whose.rank_name}
+        if fact.whose.part:
+            whose["worker"] = f"{self._common.get('worker', self.url)}/{fact.whose.part}"
+        return self._make(fact.kind, fact.fields, ts, quality=fact.quality, **whose)
+
+    def _metric(self, sample: Sample, ts: int) -> Row:
+        fields = {"name": sample.name, "labels": labels_of(sample), "value": sample.value}
+        return self._make("metric", fields, ts, quality="measured")
+
+    def _make(self, kind: str, fields: dict[str, Any], ts: int, **common: Any) -> Row:
+        self._seq += 1
+        return make_row(kind, fields, {**self._common, "ts": ts, "seq": self._seq, **common})
+
+    def _turn(self, state: str, detail: str, batch: Batch) -> None:
+        """Tell a state once, when it begins."""
+        if state != self.state:
+            self.state = state
+            batch.notes.append(("ok" if state == "ok" else "degraded", detail))
+
+    def _note(self, reply: Reply, page: Page, batch: Batch) -> None:
+        if reply.cut:
+            batch.losses.append(("page of metrics cut", 1, f"{self.url}: {len(reply.body)} bytes were read"))
+        batch.losses += [(f"line of a page of metrics: {why}", count, self.url) for why, count in page.skipped.items()]
+
+    def _last(self) -> str:
+        return (
+            ""
+            if self._good_us is None
+            else f"; its last figures are {(self._clock.wall_us() - self._good_us) / 1e6:.0f} s old"
+        )
+
+
+def _engine_of(samples: list[Sample]) -> Engine | None:
+    """The engine with the most series on a page; Dynamo passes its engine's own through."""
+    counts = [(sum(engine.bare(sample.name) is not None for sample in samples), engine) for engine in engines()]
+    best = max(counts, key=lambda pair: pair[0])
+    return best[1] if best[0] else None
