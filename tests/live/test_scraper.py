@@ -1,30 +1,13 @@
 """A page scraped again and again: pace, restarts, silence, and a page that outlives its engine."""
 
-from concurrent.futures import wait
-from dataclasses import dataclass
 from typing import Any
 
 from oomctl.collectors.live.batch import Batch
 from oomctl.collectors.live.http import FetchError, Reply
 from oomctl.collectors.live.prometheus.scraper import FROZEN_SCRAPES, REPEAT_S, Scraper
+from tests.live.clock import Time
 
 URL = "http://127.0.0.1:8000/metrics"
-
-
-@dataclass
-class Time:
-    """A clock that stands until it is moved."""
-
-    now_s: float = 1000.0
-
-    def monotonic_s(self) -> float:
-        return self.now_s
-
-    def wall_us(self) -> int:
-        return int(self.now_s * 1e6)
-
-    def cpu_us(self) -> int:
-        return 0
 
 
 def page(running: int = 1, usage: float = 0.5, preemptions: int = 0, other: float = 1.0) -> str:
@@ -72,7 +55,7 @@ class Bench:
         assert not first.rows
         running = self.scraper._running
         assert running is not None
-        wait([running])
+        assert running.wait(10)
         taken = self.scraper.poll()
         return taken
 

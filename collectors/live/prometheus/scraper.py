@@ -1,9 +1,10 @@
 """One endpoint, scraped again and again: pace, restarts, and figures that are no longer true."""
 
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
+from oomctl.collectors.live.background import Call
 from oomctl.collectors.live.batch import Batch
 from oomctl.collectors.live.http import FetchError, Reply, get
 from oomctl.collectors.live.prometheus.changes import Seen, labels_of
@@ -52,8 +53,7 @@ class Scraper:
         self._fetch = fetch
         self._seq = first_seq
         self._next_s = clock.monotonic_s()
-        self._thread = ThreadPoolExecutor(1, "oomctl-scrape")
-        self._running: Future[tuple[Reply, bool]] | None = None
+        self._running: Call[tuple[Reply, bool]] | None = None
         self._seen = Seen()
         self._manifest: dict[tuple[Any, ...], str] = {}
         self._repeat_s = 0.0
@@ -68,7 +68,7 @@ class Scraper:
     def poll(self) -> Batch:
         """What came since the last call; begins a scrape when one is due. Never waits."""
         batch = Batch()
-        if self._running is not None and self._running.done():
+        if self._running is not None and self._running.done:
             running, self._running = self._running, None
             try:
                 reply, alive = running.result()
@@ -77,12 +77,8 @@ class Scraper:
                 self._turn("failed", f"{self.url}: {error}{self._last()}", batch)
         if self._running is None and self._clock.monotonic_s() >= self._next_s:
             self._next_s = self._clock.monotonic_s() + self._period_s
-            self._running = self._thread.submit(self._get, self._suspicious)
+            self._running = Call(partial(self._get, self._suspicious), "oomctl-scrape")
         return batch
-
-    def close(self) -> None:
-        """Let the last scrape end by itself."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
 
     @property
     def _suspicious(self) -> bool:
