@@ -47,7 +47,8 @@ def test_memory_and_processes() -> None:
     ]
     own, other, unknown = of(batch, "process")
     assert own == {
-        "device": 0, "pid": 11, "name": "/usr/bin/python11", "used_bytes": 60 * GIB, "own": True, "owner_incarnation": "life",
+        "device": 0, "pid": 11, "name": "/usr/bin/python11", "used_bytes": 60 * GIB,
+        "own": True, "owner_incarnation": "life",
     }  # fmt: skip
     assert (other["own"], other["used_bytes"]) == (False, 9 * GIB)
     assert unknown["used_bytes"] is None, "a driver that does not tell is not a process that holds nothing"
