@@ -82,7 +82,7 @@ def test_any_bytes_are_events_or_refused(payload: bytes) -> None:
 JSON = st.recursive(
     st.none()
     | st.booleans()
-    | st.integers()
+    | st.integers(-(2**63), 2**63)
     | st.floats()
     | st.text(max_size=9)
     | st.sampled_from(["BlockStored", "type"]),
