@@ -1,0 +1,118 @@
+"""Workers are found by their processes, grouped by their server, and told apart from those whose server is gone."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from oomctl.collectors.live.discover.signs import sign_of
+from oomctl.collectors.live.discover.workers import workers
+from tests.live.fake_proc import CONTAINER, FakeProc
+
+
+@pytest.fixture
+def proc(tmp_path: Path) -> FakeProc:
+    made = FakeProc(tmp_path)
+    made.add(1, 0, "/sbin/init", environment={})
+    made.add(2, 0)
+    return made
+
+
+def test_a_server_and_what_belongs_to_it(proc: FakeProc) -> None:
+    environment = {"CUDA_VISIBLE_DEVICES": "2,3", "OOMCTL_RING": "/dev/shm/r", "HF_TOKEN": "hf_abcdefghijklmnopqrst"}
+    group = f"0::/kubepods/burstable/pod0f0f0f0f-1111-2222-3333-444444444444/{CONTAINER}"
+    command = ("/usr/bin/python3", "/usr/bin/vllm", "serve", "m", "--api-key", "sk-topsecret1234567890")
+    proc.add(100, 1, *command, environment=environment, ports=(8000, 5555), cgroup=group)
+    proc.add(101, 100, "VLLM::EngineCore", environment={})
+    proc.add(102, 101, "VLLM::Worker_TP0", environment={})
+    proc.add(103, 101, "VLLM::Worker_TP1", environment={})
+    proc.add(104, 103, "VLLM::Worker_TP9", environment={}, state="Z")
+    proc.add(200, 1, "/usr/bin/postgres", environment={}, ports=(5432,))
+    (worker,) = workers(proc.root)
+    assert (worker.engine, worker.pid, worker.orphan) == ("vllm", 100, False)
+    assert worker.members == {
+        100: "/usr/bin/python3",
+        101: "VLLM::EngineCore",
+        102: "VLLM::Worker_TP0",
+        103: "VLLM::Worker_TP1",
+    }
+    assert worker.ports == (8000,), "only where it listens"
+    assert (worker.devices, worker.rings, worker.readable) == ("2,3", "/dev/shm/r", True)
+    assert (worker.container, worker.pod) == (CONTAINER, "0f0f0f0f-1111-2222-3333-444444444444")
+    assert "secret" not in worker.command and "vllm serve m" in worker.command
+
+
+def test_two_engines_on_one_node_are_two(proc: FakeProc) -> None:
+    for base in (100, 200):
+        proc.add(base, 1, "vllm", "serve", f"model-{base}", environment={}, ports=(8000 + base,))
+        proc.add(base + 1, base, "VLLM::EngineCore", environment={})
+    found = workers(proc.root)
+    assert [(worker.pid, worker.ports, set(worker.members)) for worker in found] == [
+        (100, (8100,), {100, 101}),
+        (200, (8200,), {200, 201}),
+    ]
+
+
+def test_a_part_without_its_server_is_an_orphan(proc: FakeProc) -> None:
+    proc.add(300, 1, "VLLM::EngineCore", environment={})
+    proc.add(301, 300, "VLLM::Worker_TP0", environment={})
+    proc.add(400, 1, "sglang::scheduler_TP0", environment={})
+    assert [(worker.engine, worker.pid, worker.orphan, len(worker.members)) for worker in workers(proc.root)] == [
+        ("vllm", 300, True, 2),
+        ("sglang", 400, True, 1),
+    ]
+
+
+def test_what_runs_inside_a_front_is_named_by_its_engine(proc: FakeProc) -> None:
+    proc.add(500, 1, "/opt/tritonserver/bin/tritonserver", "--model-repository=/m", environment={})
+    proc.add(501, 500, "/opt/tritonserver/backends/python/triton_python_backend_stub", "x", environment={})
+    proc.add(502, 501, "VLLM::EngineCore", environment={})
+    (worker,) = workers(proc.root)
+    assert (worker.engine, worker.pid, worker.orphan) == ("vllm", 500, False)
+
+
+def test_another_users_worker_is_seen_and_said_to_be_unreadable(proc: FakeProc) -> None:
+    proc.add(600, 1, "/usr/local/bin/llama-server", "-m", "x.gguf")
+    (worker,) = workers(proc.root)
+    assert (worker.engine, worker.devices, worker.readable) == ("llamacpp", None, False)
+
+
+@pytest.mark.parametrize(
+    ("command", "engine", "part"),
+    [
+        ("/usr/bin/python3 -m vllm.entrypoints.openai.api_server --model m", "vllm", "server"),
+        ("python -m sglang.launch_server --model-path m", "sglang", "server"),
+        ("sglang::detokenizer", "sglang", "worker"),
+        ("/usr/bin/python3 /usr/local/bin/trtllm-serve m", "trtllm", "server"),
+        ("text-generation-launcher --model-id m", "tgi", "server"),
+        ("/usr/bin/python3 /opt/bin/text-generation-server serve m", "tgi", "worker"),
+        ("/usr/bin/python3 /usr/bin/lmdeploy serve api_server m", "lmdeploy", "server"),
+        ("/usr/local/bin/ollama serve", "ollama", "server"),
+        ("/usr/local/bin/ollama runner --model /m", "ollama", "worker"),
+        ("python3 -m dynamo.vllm --model m", "dynamo", "server"),
+        ("VLLM::APIServer_1", "vllm", "server"),
+    ],
+)
+def test_signs(command: str, engine: str, part: str) -> None:
+    sign = sign_of(command)
+    assert sign is not None and (sign.engine, sign.part) == (engine, part)
+
+
+@pytest.mark.parametrize(
+    "command", ["vim vllm_notes.md", "/usr/bin/python3 train.py", "VLLM", "grep -r sglang", "ollama list", ""]
+)
+def test_what_is_none(command: str) -> None:
+    assert sign_of(command) is None
+
+
+def test_the_real_proc() -> None:
+    code = "import time; print(flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code, "vllm serve tiny"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            found = {worker.pid: worker for worker in workers()}
+        finally:
+            process.kill()
+    assert found[process.pid].engine == "vllm" and found[process.pid].readable
