@@ -64,7 +64,7 @@ class Recorder:
         self._lock = folder.lock()
         resumption = folder.resume()
         state = resumption.state
-        self._sources = Sources(settings, state, proc)
+        self._sources = Sources(settings, state, proc, self._clock)
         worker, life = self._sources.worker, self._sources.incarnation
         self._own = OwnRows(settings.node, worker, state)
         self._store = Store(folder, resumption, self._clock, (WRITER, worker, settings.node))
@@ -80,7 +80,9 @@ class Recorder:
         self._clocks = (now_s, ts)
         self._cpu_us = self._clock.cpu_us()
         self._report_s, self._pack_s = now_s + REPORT_S, now_s + PACK_S
-        self._pending = [self._own.state(ts, "ok", f"begins to record {worker}, pid {settings.pid}")]
+        self._pending = [
+            self._own.state(ts, "ok", f"begins to record {worker}" + (f", pid {settings.pid}" if settings.pid else ""))
+        ]
         if resumption.torn is not None:
             detail = f"{resumption.torn[1]} bytes at the end of {resumption.torn[0]}"
             self._pending.append(self._own.loss(ts, "frame torn when an earlier recorder died", 1, detail))

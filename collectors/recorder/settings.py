@@ -14,7 +14,7 @@ class Settings:
 
     Attributes:
         root: The recording's folder.
-        pid: The worker, or its server, as seen from here.
+        pid: The worker, or its server, as seen from here; None where it runs elsewhere and only its page is seen.
         node: This host.
         rings: Folder of its rings, or None.
         log: Its log, or None.
@@ -22,11 +22,17 @@ class Settings:
         budget_bytes: Of the whole folder.
         age_s: Of hours; incidents stay until the budget needs them.
         hook: Command or URL, or None.
+        metrics: Pages to scrape.
+        scrape_s: Between two scrapes.
+        kv_events: (where an engine publishes, where it replays or None).
+        devices: Whether the devices' driver is asked.
+        visible_devices: The worker's CUDA_VISIBLE_DEVICES; None where it is not set or not known.
+        otlp_ports: (gRPC, HTTP) to listen on for traces, or None.
         settle_s: From the first sign to the freeze, so that the other ranks and the log have their say.
     """
 
     root: Path
-    pid: int
+    pid: int | None
     node: str
     rings: Path | None = None
     log: Path | None = None
@@ -34,6 +40,12 @@ class Settings:
     budget_bytes: int = 2 << 30
     age_s: float = 7 * 86400.0
     hook: str | None = None
+    metrics: tuple[str, ...] = ()
+    scrape_s: float = 5.0
+    kv_events: tuple[tuple[str, str | None], ...] = ()
+    devices: bool = False
+    visible_devices: str | None = None
+    otlp_ports: tuple[int, int] | None = None
     settle_s: float = 10.0
 
 

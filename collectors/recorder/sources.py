@@ -1,9 +1,12 @@
-"""What the recorder reads: a worker's rings and its log, one round at a time."""
+"""What the recorder reads: a worker's rings, its log, and the live sources beside it, one round at a time."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from oomctl.collectors.agent.process import start_ticks
+from oomctl.collectors.recorder.beside import Beside
+from oomctl.collectors.recorder.clock import Clock
 from oomctl.collectors.recorder.live import State
 from oomctl.collectors.recorder.processes import PROC, incarnation_of
 from oomctl.collectors.recorder.rings import Death, Drained, RingSet
@@ -47,36 +50,43 @@ class Sources:
         settings: Which.
         state: What an earlier recorder knew.
         proc: The process file system.
+        clock: The recorder's.
 
     Attributes:
         worker: The engine instance.
         incarnation: Its present life.
     """
 
-    def __init__(self, settings: Settings, state: State, proc: Path = PROC) -> None:
+    def __init__(self, settings: Settings, state: State, proc: Path = PROC, clock: Clock | None = None) -> None:
         self._settings = settings
         self._proc = proc
-        self._ticks = start_ticks(settings.pid, proc)
+        self._ticks = start_ticks(settings.pid, proc) if settings.pid is not None else 0
         self._rings: RingSet | None = None
         self._tail: LogTail | None = None
         self._looked = Drained()
         self._round = 0
         self._rotations = 0
-        if settings.rings is not None:
+        if settings.rings is not None and settings.pid is not None:
             self._rings = RingSet(settings.rings, settings.pid, settings.node, state, proc)
             self._rings.look(self._looked)
         headers = self._rings.headers if self._rings is not None else []
         named = self._rings.worker if self._rings is not None else None
-        self.worker = named or state.get("worker") or f"{settings.node}:{settings.pid}"
+        self.worker = named or state.get("worker") or _name(settings)
         running = self._rings.incarnation if self._rings is not None else None
         left = next((header.incarnation for header in headers if header.incarnation), None)
-        self.incarnation = running or left or incarnation_of(settings.pid, proc)
+        here = incarnation_of(settings.pid, proc) if settings.pid is not None else ""
+        self.incarnation = running or left or here
         if settings.log is not None:
             self._tail = LogTail(settings.log, self.worker, state)
+        node = settings.node if settings.pid is not None else urlsplit(settings.metrics[0]).hostname
+        common = {"node": node, "worker": self.worker, "incarnation": self.incarnation or None}
+        self._beside = Beside(settings, common, clock or Clock(), state, proc)
 
     @property
     def alive(self) -> bool:
-        """Whether the process that is recorded runs."""
+        """Whether the process that is recorded runs; of one elsewhere nobody here can say that it does not."""
+        if self._settings.pid is None:
+            return True
         return self._ticks != 0 and start_ticks(self._settings.pid, self._proc) == self._ticks
 
     @property
@@ -112,6 +122,7 @@ class Sources:
         if self._tail is not None:
             self._tail.now_us = now_us
             self._follow(self._tail, gathered, final)
+        self._beside.gather(gathered)
         self._round += 1
         return gathered
 
@@ -121,6 +132,7 @@ class Sources:
             self._rings.close()
         if self._tail is not None:
             self._tail.close()
+        self._beside.close()
 
     def _follow(self, tail: LogTail, gathered: Gathered, final: bool) -> None:
         old = tail.backlog
@@ -134,3 +146,10 @@ class Sources:
         if tail.rotations > self._rotations:
             self._rotations = tail.rotations
             gathered.notes.append(("ok", f"{self._settings.log} was rotated or cut; its lines count on"))
+
+
+def _name(settings: Settings) -> str:
+    """What a worker is called that does not say it itself."""
+    if settings.pid is None:
+        return urlsplit(settings.metrics[0]).netloc.rpartition("@")[2]
+    return f"{settings.node}:{settings.pid}"

@@ -32,6 +32,7 @@ class Subscriber:
         self, endpoint: str, common: dict[str, Any], clock: Any, replay: str | None = None, first_seq: int = 0
     ) -> None:
         self.endpoint = endpoint
+        self.name = f"kv_events {endpoint}"
         self.resident = Resident()
         self._common = {**common, "stream": endpoint, "source": "kv_events", "quality": "measured", "ts_quality": "exact"}
         self._clock = clock

@@ -60,6 +60,7 @@ class NvmlPoller:
         owner: Owner | None = None,
         first_seq: int = 0,
     ) -> None:
+        self.name = "nvml"
         self.state = ""
         self._api = api
         self._clock = clock
@@ -96,6 +97,9 @@ class NvmlPoller:
     def seq(self) -> int:
         """Number of the last row."""
         return self._seq
+
+    def close(self) -> None:
+        """Calls that run end by themselves, or never: nobody waits for them."""
 
     def _read(self, with_processes: bool) -> Reading:
         """In the thread: ask the driver."""

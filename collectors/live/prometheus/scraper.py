@@ -31,7 +31,7 @@ class Scraper:
 
     Args:
         url: Of the page.
-        common: The common columns: worker, node, incarnation.
+        common: The common columns: worker, node, incarnation. Without an incarnation the page's own lives are counted.
         clock: `monotonic_s()`, `wall_us()` and `cpu_us()`.
         period_s: Between two scrapes; at least SHORTEST_S.
         fetch: Gets a page; injected by tests.
@@ -45,6 +45,7 @@ class Scraper:
         self, url: str, common: dict[str, Any], clock: Any, period_s: float = PERIOD_S, fetch: Get = get, first_seq: int = 0
     ) -> None:
         self.url = url
+        self.name = f"metrics {url}"
         self.engine: Engine | None = None
         self.state = ""
         self._common = {**common, "stream": url, "source": "prometheus", "ts_quality": "exact"}
@@ -52,6 +53,7 @@ class Scraper:
         self._period_s = max(SHORTEST_S, period_s)
         self._fetch = fetch
         self._seq = first_seq
+        self._life = 1
         self._next_s = clock.monotonic_s()
         self._running: Call[tuple[Reply, bool]] | None = None
         self._seen = Seen()
@@ -80,6 +82,9 @@ class Scraper:
             self._running = Call(partial(self._get, self._suspicious), "oomctl-scrape")
         return batch
 
+    def close(self) -> None:
+        """A scrape that runs ends by itself, within its deadline."""
+
     @property
     def _suspicious(self) -> bool:
         return self._frozen >= FROZEN_SCRAPES and self.engine is not None and bool(self.engine.health)
@@ -102,7 +107,7 @@ class Scraper:
             return
         page = parse(reply.body.decode("utf-8", "replace"))
         self._note(reply, page, batch)
-        self.engine = self.engine or _engine_of(page.samples)
+        self.engine = self.engine or engine_of(page.samples)
         if self.engine is None:
             self._turn("failed", f"{self.url}: no series of an engine that is known here", batch)
             return
@@ -115,6 +120,7 @@ class Scraper:
         change = self._seen.take(page.samples, own)
         self._frozen = self._frozen + 1 if change.same and change.busy else 0
         if change.fell is not None:
+            self._life += 1
             batch.restarts.append(f"{self.url}: {change.fell} fell, so it counts in another process")
             self._manifest.clear()
         facts = read(self.engine, page.samples)
@@ -149,7 +155,8 @@ class Scraper:
 
     def _make(self, kind: str, fields: dict[str, Any], ts: int, **common: Any) -> Row:
         self._seq += 1
-        return make_row(kind, fields, {**self._common, "ts": ts, "seq": self._seq, **common})
+        life = {} if self._common.get("incarnation") else {"incarnation": f"{self.url}#{self._life}"}
+        return make_row(kind, fields, {**self._common, **life, "ts": ts, "seq": self._seq, **common})
 
     def _turn(self, state: str, detail: str, batch: Batch) -> None:
         """Tell a state once, when it begins."""
@@ -170,8 +177,8 @@ class Scraper:
         )
 
 
-def _engine_of(samples: list[Sample]) -> Engine | None:
-    """The engine with the most series on a page; Dynamo passes its engine's own through."""
+def engine_of(samples: list[Sample]) -> Engine | None:
+    """The engine with the most series on a page, or None; Dynamo passes its engine's own through."""
     counts = [(sum(engine.bare(sample.name) is not None for sample in samples), engine) for engine in engines()]
     best = max(counts, key=lambda pair: pair[0])
     return best[1] if best[0] else None

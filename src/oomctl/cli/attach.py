@@ -1,10 +1,12 @@
-"""`oomctl attach`: the recorder, in the foreground beside a worker."""
+"""`oomctl attach`: the recorder, in the foreground beside a worker; or the workers there are."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from oomctl.cli.options import Format, FormatOption, JsonOption, chosen_format
 from oomctl.schemas.errors import ExitCode, OomctlError
 
 if TYPE_CHECKING:
@@ -12,13 +14,30 @@ if TYPE_CHECKING:
 
 
 def attach(
-    pid: Annotated[int, typer.Argument(metavar="PID", min=1, help="The worker's process, or its server's.")],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The recording's folder.")],
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[PID|URL]",
+            help="The worker's process or its server's, or its page of metrics; without, the only one here.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="The recording's folder; without, workers are listed."),
+    ] = None,
     log: Annotated[Path | None, typer.Option("--log", metavar="FILE", help="The worker's log, to follow too.")] = None,
     rings: Annotated[
         Path | None,
         typer.Option("--rings", metavar="DIR", help="The agent's rings. [the worker's OOMCTL_RING]", show_default=False),
     ] = None,
+    metrics: Annotated[
+        str | None, typer.Option("--metrics", metavar="URL", help="Its page of metrics, or none. [found by its ports]")
+    ] = None,
+    scrape: Annotated[str, typer.Option("--scrape", metavar="TIME", help="Between two scrapes; at least 1s.")] = "5s",
+    devices: Annotated[bool, typer.Option("--devices/--no-devices", help="Ask the devices' driver (NVML).")] = True,
+    otlp_receive: Annotated[
+        bool, typer.Option("--otlp-receive", help="Take traces in on 127.0.0.1, ports 4317 (gRPC) and 4318 (HTTP).")
+    ] = False,
     minutes: Annotated[float, typer.Option("--minutes", metavar="N", min=0.1, help="What an incident holds.")] = 10.0,
     budget: Annotated[str, typer.Option("--budget", metavar="SIZE", help="Disk for the whole recording.")] = "2GiB",
     age: Annotated[str, typer.Option("--age", metavar="TIME", help="How long it is kept: 7d, 36h. Incidents stay.")] = "7d",
@@ -28,30 +47,43 @@ def attach(
     otlp_endpoint: Annotated[
         str | None, typer.Option("--otlp-endpoint", metavar="URL", help="Send metrics and spans there, OTLP over HTTP.")
     ] = None,
+    format: FormatOption = None,
+    json: JsonOption = False,
 ) -> None:
-    """Record a worker until it ends, or until this is told to.
+    """Record a worker until it ends, or until this is told to. Without -o, list the workers of this node.
 
     Freezes incidents by itself. Read DIR with triage and query, also while it is recorded.
     """
+    if output is None:
+        _list(target, chosen_format(format, json))
+        return
     import platform
     import signal
 
     from oomctl.cli.boundary import note
     from oomctl.cli.units import parse_duration, parse_size
     from oomctl.collectors.recorder.loop import Recorder
-    from oomctl.collectors.recorder.processes import ring_folder
     from oomctl.collectors.recorder.settings import Outlet, Settings
+    from oomctl.targets import find
 
+    found = find(target)
+    page = found.metrics if metrics is None else None if metrics == "none" else metrics
     settings = Settings(
         root=output,
-        pid=pid,
+        pid=found.pid,
         node=platform.node(),
-        rings=rings or ring_folder(pid),
+        rings=rings or found.rings,
         log=log,
         minutes=minutes,
         budget_bytes=parse_size(budget, "--budget"),
         age_s=parse_duration(age, "--age"),
         hook=hook,
+        metrics=() if page is None else (page,),
+        scrape_s=parse_duration(scrape, "--scrape"),
+        kv_events=found.kv_events,
+        devices=devices and found.pid is not None,
+        visible_devices=found.visible_devices,
+        otlp_ports=(4317, 4318) if otlp_receive else None,
     )
     _check(settings, named=rings)
     outlets: list[Outlet] = []
@@ -64,6 +96,7 @@ def attach(
 
         outlets.append(OtlpOutlet(otlp_endpoint, settings.node))
     recorder = Recorder(settings, outlets=outlets, say=note)
+    note(_words(settings))
 
     def stop(number: int, frame: object) -> None:
         recorder.stopping = True
@@ -78,6 +111,8 @@ def _check(settings: "Settings", named: Path | None) -> None:
     from oomctl.collectors.agent.process import start_ticks
     from oomctl.collectors.agent.reader import ring_paths
 
+    if settings.pid is None:
+        return
     there = settings.rings is not None and bool(ring_paths(settings.rings))
     if not start_ticks(settings.pid) and not (named is not None and there):
         raise OomctlError(
@@ -85,11 +120,50 @@ def _check(settings: "Settings", named: Path | None) -> None:
             "give a running worker's pid; for what a dead one left, add --rings DIR",
             ExitCode.USAGE,
         )
-    if settings.rings is None and settings.log is None:
+    if settings.rings is None and settings.log is None and not settings.metrics:
         raise OomctlError(
-            f"nothing to record: the process was started without OOMCTL_RING, and no --log is given ({settings.pid})",
-            "add --log FILE, or start the worker with OOMCTL_RING=DIR",
+            f"nothing to record: no page of metrics, no OOMCTL_RING, and no --log is given ({settings.pid})",
+            "add --log FILE or --metrics URL, or start the worker with OOMCTL_RING=DIR",
             ExitCode.USAGE,
         )
     if settings.log is not None and settings.log.is_dir():
         raise OomctlError(f"a folder, not a log ({settings.log})", "give the log itself", ExitCode.USAGE)
+
+
+def _words(settings: "Settings") -> str:
+    """Which sources are read, in one line."""
+    sources = [
+        *(["rings"] if settings.rings is not None else []),
+        *([f"log {settings.log}"] if settings.log is not None else []),
+        *settings.metrics,
+        *(f"KV events {endpoint}" for endpoint, _ in settings.kv_events),
+        *(["devices"] if settings.devices else []),
+        *(["OTLP on 127.0.0.1:4317 and :4318"] if settings.otlp_ports is not None else []),
+    ]
+    whom = f"pid {settings.pid}" if settings.pid is not None else "a worker elsewhere"
+    return f"recording {whom} into {settings.root}: {', '.join(sources)}"
+
+
+def _list(target: str | None, chosen: Format) -> None:
+    """Print the workers of this node."""
+    from oomctl.cli.query import chunks
+    from oomctl.collectors.live.discover.workers import workers
+
+    if target is not None:
+        raise OomctlError("no folder to record into", "add -o DIR", ExitCode.USAGE)
+    columns = ("pid", "engine", "state", "processes", "ports", "devices", "rings", "container", "command")
+    rows = [
+        (
+            worker.pid,
+            worker.engine,
+            "its server is gone" if worker.orphan else "runs" if worker.readable else "runs, of another user",
+            len(worker.members),
+            " ".join(map(str, worker.ports)),
+            worker.devices,
+            worker.rings,
+            worker.container[:12] or None,
+            worker.command,
+        )
+        for worker in workers()
+    ]
+    sys.stdout.writelines(chunks(columns, rows, chosen))

@@ -45,7 +45,7 @@ def query(
         from oomctl.inputs import require
 
         require(file)
-        sys.stdout.writelines(_chunks(("name", "title"), _titles(), chosen))
+        sys.stdout.writelines(chunks(("name", "title"), _titles(), chosen))
         return
     sql, parameters = (command, {}) if command is not None else _named(name or "", param or [])
     from oomctl import queries
@@ -94,13 +94,14 @@ def _named(name: str, given: list[str]) -> tuple[str, dict[str, str]]:
 def _print(result: "Result", chosen: Format, limit: int | None) -> None:
     from oomctl.cli.boundary import note
 
-    sys.stdout.writelines(_chunks(result.columns, result.rows(limit), chosen))
+    sys.stdout.writelines(chunks(result.columns, result.rows(limit), chosen))
     if limit is not None and result.more():
         sys.stdout.flush()
         note(f"only the first {limit:,} rows are shown; --limit 0 shows all, --limit N the first N")
 
 
-def _chunks(columns: Sequence[str], rows: Iterable[Sequence[Any]], chosen: Format) -> Iterator[str]:
+def chunks(columns: Sequence[str], rows: Iterable[Sequence[Any]], chosen: Format) -> Iterator[str]:
+    """Rows in the format that was chosen."""
     from oomctl.cli.render import rows as render
 
     if chosen is Format.JSON:

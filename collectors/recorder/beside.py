@@ -1,0 +1,94 @@
+"""The live sources of a worker, as the settings name them, in the recorder's rounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from oomctl.collectors.recorder.live import State
+from oomctl.collectors.recorder.processes import tree
+from oomctl.collectors.recorder.settings import Settings
+
+if TYPE_CHECKING:
+    from oomctl.collectors.live.batch import LiveSource
+    from oomctl.collectors.recorder.sources import Gathered
+
+KEY = "live:"
+INITIAL_PID_NAMESPACE = "pid:[4026531836]"
+"""PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h: here process ids are those that the driver means."""
+
+
+class Beside:
+    """Polls the live sources of one worker.
+
+    Args:
+        settings: Which sources.
+        common: The common columns: node, worker, and incarnation where it is known.
+        clock: The recorder's.
+        state: What an earlier recorder knew.
+        proc: The process file system.
+
+    Raises:
+        OomctlError: If a port to listen on is taken.
+    """
+
+    def __init__(self, settings: Settings, common: dict[str, Any], clock: Any, state: State, proc: Path) -> None:
+        self._sources = _make(settings, common, clock, state, proc)
+
+    def gather(self, into: Gathered) -> None:
+        """Add one round of all sources."""
+        for source in self._sources:
+            batch = source.poll()
+            into.rows += batch.rows
+            into.losses += batch.losses
+            into.notes += batch.notes
+            into.notes += [("ok", f"restarted: {why}") for why in batch.restarts]
+            into.at[KEY + source.name] = source.seq
+
+    def close(self) -> None:
+        """Let go of all."""
+        for source in self._sources:
+            source.close()
+
+
+def _make(settings: Settings, common: dict[str, Any], clock: Any, state: State, proc: Path) -> list[LiveSource]:
+    """Only what is used is imported: each costs the recorder megabytes."""
+    made: list[LiveSource] = []
+
+    def first(name: str) -> int:
+        return int(state.get(KEY + name, 0))
+
+    for url in settings.metrics:
+        from oomctl.collectors.live.prometheus.scraper import Scraper
+
+        made.append(Scraper(url, common, clock, settings.scrape_s, first_seq=first(f"metrics {url}")))
+    for endpoint, replay in settings.kv_events:
+        from oomctl.collectors.live.kv_events.subscriber import Subscriber
+
+        made.append(Subscriber(endpoint, common, clock, replay, first(f"kv_events {endpoint}")))
+    if settings.devices:
+        import pynvml
+
+        from oomctl.collectors.live.nvml.poller import NvmlPoller
+
+        owner = _owner(settings.pid, common, proc) if settings.pid is not None else None
+        made.append(NvmlPoller(pynvml, common, clock, settings.visible_devices, owner, first("nvml")))
+    if settings.otlp_ports is not None:
+        from oomctl.collectors.live.otlp.receiver import OtlpReceiver
+
+        made.append(OtlpReceiver(common, clock, *settings.otlp_ports, first_seq=first("otlp")))
+    return made
+
+
+def _owner(pid: int, common: dict[str, Any], proc: Path) -> Any:
+    """Tells the worker's own processes from others; None where the driver counts processes in another namespace."""
+    try:
+        if str((proc / "self/ns/pid").readlink()) != INITIAL_PID_NAMESPACE:
+            return None
+    except OSError:
+        return None
+
+    def owner(candidate: int) -> str | None:
+        return common.get("incarnation") if candidate in tree(pid, proc) else None
+
+    return owner
