@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import EvidenceRow, statement
-from oomctl.analyzers.triage.words import short_path
+from oomctl.analyzers.triage.words import complete, short_path
 from oomctl.schemas.verdict import Cause, Evidence, OomClass
 
 PROMPT_LOGPROBS = re.compile(r"_?get_prompt_logprobs\w*|\w*(prompt|input)_logprobs\w*")
@@ -65,13 +65,13 @@ class Assessment:
         return score
 
     def add(self, says: str, weight: float, rows: list[EvidenceRow]) -> None:
-        """A statement for the class; one without rows to cite is not made."""
-        if rows:
+        """A statement for the class; one without rows to cite, or without its figures, is not made, and does not count."""
+        if rows and complete(says):
             self.evidence.append(statement(says, self.oom_class, weight, rows))
 
     def object(self, says: str, weight: float, rows: list[EvidenceRow]) -> None:
-        """A statement against the class."""
-        if rows:
+        """A statement against the class, under the same conditions."""
+        if rows and complete(says):
             self.against.append(statement(says, self.oom_class, weight, rows))
 
 

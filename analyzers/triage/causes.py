@@ -111,6 +111,7 @@ def _device(case: Case) -> list[Cause]:
     if utilization is not None and value is not None and value >= HIGH_UTILIZATION:
         kept = case.total_bytes
         headroom = None if kept is None else round(kept * (1 - value))
-        detail = f"gpu_memory_utilization {percent(value)} leaves {size(headroom)} for what the profile did not see"
+        left = f"{percent(1 - value)} of the device" if headroom is None else size(headroom)
+        detail = f"gpu_memory_utilization {percent(value)} leaves {left} for what the profile did not see"
         found.append(Cause(cause="over_committed_budget", bytes=headroom, detail=detail, cites=cite([utilization])))
     return found

@@ -6,13 +6,14 @@ from oomctl.analyzers.triage.assess import Assessment, frame_words
 from oomctl.analyzers.triage.batch import GROWN_ENTRY, cache_copy, failing_batch
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import EvidenceRow, cite
-from oomctl.analyzers.triage.words import percent, times
+from oomctl.analyzers.triage.words import count, percent, times
 from oomctl.schemas.verdict import Cause
 
 FULL = 0.95
 _WAITED = {
     "no_kv_cells": "the cache had no cells for the next batch",
     "cache_blocks": "a request found too few free blocks and was dropped",
+    "retraction_failed": "one request alone was more than the pool holds, and was given up",
     "context_shift": "a sequence had filled its part of the cache and gave up half of it",
 }
 """What a request had to put up with where nothing was sent back to the queue."""
@@ -59,6 +60,10 @@ def assess(case: Case) -> Assessment:
     if case.root["name"] == "prefill_out_of_memory":
         result.object("the allocator failed while admitting prompts, not while decoding", 0.8, [case.root])
     if result.evidence:
+        swap = [row for row in failed if row["name"] == "swap_exhausted"]
+        if swap:
+            detail = "requests that were sent back wait in host memory, and the space reserved for them there was full"
+            result.causes.append(Cause(cause="swap_space_exhausted", detail=detail, cites=cite(swap[:1])))
         result.causes.append(_cause(case, given_back, pressure))
     return result
 
@@ -81,12 +86,13 @@ def _growing_tensors(case: Case, result: Assessment) -> None:
 def _pressure(result: Assessment, pressure: list[EvidenceRow]) -> None:
     """Reports in which running requests went back to the queue. One may be chance; several are not."""
     first = pressure[0]
-    says = (
-        f"with the pool {percent(max(row['usage_ratio'] for row in pressure))} full, running requests fell from "
-        f"{first['running_before']} to {first['running_requests']} while the queue grew from {first['waiting_before']} to "
-        f"{first['waiting_requests']}"
-    )
-    result.add(says, 0.6, pressure[:1])
+    full = f"with the pool {percent(max(row['usage_ratio'] for row in pressure))} full"
+    fell = f"running requests fell from {count(first['running_before'])} to {count(first['running_requests'])}"
+    grew = f"the queue grew from {count(first['waiting_before'])} to {count(first['waiting_requests'])}"
+    if first["running_before"] is None:
+        result.add(f"{full}, {count(first['lost'])} requests lay swapped out", 0.6, pressure[:1])
+    else:
+        result.add(f"{full}, {fell} while {grew}", 0.6, pressure[:1])
     if len(pressure) > 1:
         later = len(pressure) - 1
         result.add(

@@ -11,6 +11,7 @@ from oomctl.analyzers.triage.evidence import EvidenceRow, statement
 from oomctl.analyzers.triage.foreign import foreign
 from oomctl.analyzers.triage.heaps import INFERRED
 from oomctl.analyzers.triage.missing import missing
+from oomctl.analyzers.triage.sentences import keep_whole
 from oomctl.analyzers.triage.summary import summary
 from oomctl.schemas.verdict import CODES, Cascade, Evidence, Incident, Resource, Verdict
 
@@ -34,6 +35,14 @@ NO_MEMORY = frozenset({"illegal_access", "capture_failed", "kernel_resources", "
 """Faults that are no lack of this worker's memory."""
 INFERENCE = 0.85
 """Where that something failed is itself inferred, from a snapshot's name and state."""
+OF_BLOCKS = {
+    "retraction": "running requests were sent back for want of KV blocks",
+    "preemption": "running requests were sent back for want of KV blocks",
+    "retraction_failed": "the KV pool did not hold what one request needs, and there was nobody left to send back",
+    "swap_exhausted": "the host memory reserved for requests that are sent back was full",
+    "no_free_blocks": "running requests needed KV blocks, and none was free",
+}
+"""What a scheduler says of a full pool, in words; any other error is a failed allocation."""
 GATE = 0.9
 NOT_MEMORY = 0.85
 HOST = 0.92
@@ -87,6 +96,7 @@ def incident(case: Case) -> Incident:
     )
     result.remedies = remedies.remedies(case, result)
     result.summary = summary(case, result)
+    keep_whole(result)
     return result
 
 
@@ -159,8 +169,8 @@ def _basis(case: Case, verdict: Verdict | None) -> list[Evidence]:
     if root["what"] == "oom" and root["name"] == "oom_kill":
         says = "the kernel or the container runtime killed the process for its memory"
         return [statement(says, "host", 0.92, [root]), *host.unsure(case)]
-    if root["what"] == "oom" and root["name"] in ("retraction", "preemption"):
-        return [statement("running requests were sent back for want of KV blocks", root["resource"], 0.9, [root])]
+    if root["what"] == "oom" and root["name"] in OF_BLOCKS:
+        return [statement(OF_BLOCKS[root["name"]], root["resource"], 0.9, [root])]
     if root["name"] == INFERRED:
         return [statement(str(root["message"]), root["resource"], 0.6, [root])]
     if root["what"] == "oom":
@@ -196,9 +206,14 @@ def _elsewhere(case: Case) -> list[Evidence]:
     return [statement(says, "cascade", 0.3, list(first.values())[:8])]
 
 
+def _led_to(member: EvidenceRow, root: EvidenceRow) -> bool:
+    """Whether the engine went on after it, and failed later: it stands among the evidence."""
+    return bool(member["soft"] and member["stream"] == root["stream"] and member["seq"] < root["seq"])
+
+
 def _cascade(case: Case) -> Cascade | None:
     victim = case.root.get("victim_pid")
-    followed = [member for member in case.members if member is not case.root]
+    followed = [member for member in case.members if member is not case.root and not _led_to(member, case.root)]
     followed = [member for member in followed if victim is None or member.get("victim_pid") != victim]
     if not followed:
         return None

@@ -4,10 +4,24 @@ MIB = 2**20
 GIB = 2**30
 
 
+UNKNOWN = "an unknown amount"
+"""What stands in a sentence for a figure that was not observed: such a sentence is not said (`complete`)."""
+
+
+def complete(text: str) -> bool:
+    """Whether a sentence has all its figures."""
+    return UNKNOWN not in text
+
+
+def count(number: int | None) -> str:
+    """A number of requests, tokens or the like."""
+    return UNKNOWN if number is None else str(number)
+
+
 def size(amount: int | None) -> str:
     """Bytes for a reader: MiB below one GiB, else GiB, two decimals."""
     if amount is None:
-        return "an unknown amount"
+        return UNKNOWN
     sign = "-" if amount < 0 else ""
     value = abs(amount)
     if value < 2**10:
@@ -31,9 +45,9 @@ def times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def percent(share: float) -> str:
+def percent(share: float | None) -> str:
     """A share of 1 as a percentage."""
-    return f"{share * 100:.1f}%"
+    return UNKNOWN if share is None else f"{share * 100:.1f}%"
 
 
 def short_path(path: str) -> str:

@@ -189,7 +189,7 @@ CAPTURE = (
 def test_the_advice_after_a_failed_capture_is_no_evidence() -> None:
     rows = read(CAPTURE.format("invalid configuration argument"))
     assert of_kind(rows, "oom") == []
-    assert [fields["code"] for fields in of_kind(rows, "fault")] == ["capture_failed"]
+    assert [fields["code"] for fields in of_kind(rows, "fault")] == ["engine_dead", "capture_failed"]
 
 
 def test_a_capture_that_failed_of_memory() -> None:

@@ -30,6 +30,7 @@ LOGITS_FRAME = ("/pkg/vllm/v1/sample/sampler.py", "compute_logprobs")
 DECODE_FRAME = ("/pkg/sglang/srt/managers/schedule_batch.py", "prepare_for_decode")
 WAKE_FRAME = ("/pkg/vllm/device_allocator/cumem.py", "wake_up")
 UNKNOWN_FRAME = ("/pkg/somebody/else.py", "hello")
+RETRACTION: dict[str, Any] = {"resource": "kv_blocks", "api": "engine", "error_type": "retraction", "fatal": False}
 
 
 class Table:

@@ -11,12 +11,11 @@ from oomctl.schemas import storage
 from oomctl.schemas.verdict import Incident
 from tests.logs.reading import read
 from tests.triage import tables
-from tests.triage.tables import GIB, LOAD_FRAME, LOADING, LOGITS_FRAME, SERVING, STEP_FRAME, WARMING, Table
+from tests.triage.tables import GIB, LOAD_FRAME, LOADING, LOGITS_FRAME, RETRACTION, SERVING, STEP_FRAME, WARMING, Table
 
 ADAPTER_FRAME = ("/pkg/vllm/lora/worker_manager.py", "_load_adapter")
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TEN_MINUTES = timedelta(minutes=10, seconds=1)
-RETRACTION: dict[str, Any] = {"resource": "kv_blocks", "api": "engine", "error_type": "retraction", "fatal": False}
 LORA_LOG = """\
 (APIServer pid=1) INFO 10-02 11:00:00 [api_server.py:1346] vLLM API server version 0.11.0
 (APIServer pid=1) INFO 10-02 11:00:01 [utils.py:253] non-default args: {'model': 'm', 'max_loras': 8}

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from oomctl.analyzers.triage.assess import PROMPT_LOGPROBS
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.commands import GPU_PROCESSES, XID_LOG
+from oomctl.analyzers.triage.remedies.needs import alone
 from oomctl.analyzers.triage.words import size
 from oomctl.schemas.verdict import Incident, Remedy
 
@@ -39,10 +40,7 @@ def now(case: Case, incident: Incident, changes: list[Remedy]) -> Iterator[Remed
         asked = next(item for item in incident.missing if item.command)
         yield Remedy(when="now", action=f"Find out {asked.what}.", setting=asked.command)
     elif incident.resource == "kv_blocks" and incident.verdict == "oom":
-        action = "Send less load to this worker until its KV use falls; running requests are computed again meanwhile."
-        if incident.survived is False:
-            action = "Restart with fewer concurrent requests; the pool was full when it died."
-        yield Remedy(when="now", action=action)
+        yield Remedy(when="now", action=_of_full_pool(case, incident))
     elif incident.survived is True:
         yield from _survived(case, incident)
     elif incident.oom_class in ("warm_up", "load_time"):
@@ -76,6 +74,17 @@ def now(case: Case, incident: Incident, changes: list[Remedy]) -> Iterator[Remed
             action="Do not change memory settings; rerun with CUDA_LAUNCH_BLOCKING=1 to get the true stack.",
             setting="CUDA_LAUNCH_BLOCKING=1",
         )
+
+
+def _of_full_pool(case: Case, incident: Incident) -> str:
+    """Less load for a worker that goes on; requests are computed again only where some were sent back."""
+    goes_on = incident.survived is True or (incident.survived is None and case.root["soft"])
+    if alone(case):
+        hold_back = "hold back requests as long as the one that filled the pool alone"
+        return f"{hold_back[:1].upper()}{hold_back[1:]}." if goes_on else f"Restart, and {hold_back}."
+    if goes_on:
+        return "Send less load to this worker until its KV use falls; running requests are computed again meanwhile."
+    return "Restart with fewer concurrent requests; the pool was full when it failed."
 
 
 def _others(incident: Incident, first: str) -> Remedy:

@@ -57,9 +57,7 @@ def needs(case: Case, incident: Incident, engine: Engine) -> Iterator[Need]:
     elif incident.oom_class == "prefill_spike":
         yield from _prefill(case, incident)
     elif incident.oom_class == "decode_growth":
-        if ran_at_once(case) == 1:  # it filled the pool alone
-            yield Need("kv_pool", part="request")
-        yield Need("kv_pool", part="use")
+        yield from _decode(case, causes)
     elif incident.oom_class == "recovery":
         if "adapter_load" in causes:
             yield Need("adapter")
@@ -110,9 +108,18 @@ def _prefill(case: Case, incident: Incident) -> Iterator[Need]:
     if not case.encoder:
         yield Need("activation")
     if incident.resource == "kv_blocks":  # a smaller pool would make that worse
+        yield Need("kv_pool", part="admission")
         yield Need("kv_pool", part="use")
     else:
         yield Need("kv_pool", why="Leave more of the device to activations.")
+
+
+def _decode(case: Case, causes: set[str]) -> Iterator[Need]:
+    """Where one request filled the pool alone, nothing is gained by admitting others later."""
+    if "swap_space_exhausted" in causes:
+        yield Need("kv_pool", "more", part="swap")
+    yield Need("kv_pool", part="request" if alone(case) else "admission")
+    yield Need("kv_pool", part="use")
 
 
 def _before_pool(case: Case, causes: set[str]) -> bool:
@@ -140,6 +147,12 @@ def _capturing(case: Case) -> bool:
 def _no_help(engine: Engine, when: str) -> str | None:
     """That the engine's budget does not help yet."""
     return None if engine.budget is None else f"{engine.budget} does not help {when}"
+
+
+def alone(case: Case) -> bool:
+    """Whether one request filled the pool alone: as reported, as the engine says, or because no more are allowed."""
+    said = any(member["name"] == "retraction_failed" for member in case.members)
+    return said or ran_at_once(case) == 1 or case.number("max_num_seqs", "max_running_requests") == 1
 
 
 def ran_at_once(case: Case) -> int | None:

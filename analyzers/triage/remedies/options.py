@@ -28,10 +28,11 @@ PARTS: dict[str, tuple[str, ...]] = {
     "activation": ("encoder", "profiled_encoder"),
     "logits": ("prompt",),
     "weights": ("staging", "layers", "models"),
-    "kv_pool": ("use", "request"),
+    "kv_pool": ("use", "admission", "request", "swap"),
 }
 """What of a component an option moves; `profiled_encoder` is what only the profiling run encodes; of kv_pool, `use` is what
-running requests take, `request` what one may take."""
+running requests take, `admission` how many of them there are, `request` what one may take, `swap` where those sent back
+are kept."""
 
 
 class Spelling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

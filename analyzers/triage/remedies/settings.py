@@ -38,7 +38,7 @@ def _remedy(case: Case, incident: Incident, choice: Choice) -> Iterator[Remedy]:
         yield from _raised(case, incident, choice)
     elif move.formula == "share_of_total":
         yield from budget.lower(case, incident, choice.spelling.name, choice.number, choice.action, move.holds)
-    elif option.kind == "requests" and move.part == "use":
+    elif option.kind == "requests" and move.part == "admission":
         yield from amounts.fewer_requests(case, choice.spelling, choice.number, choice.action)
     elif move.part == "request" and incident.verdict == "capacity_gate":
         yield amounts.fitting_length(case, incident, choice.spelling, choice.action)

@@ -14,7 +14,7 @@ from oomctl.collectors.artifacts.logs.quotes import Quotes
 from oomctl.collectors.artifacts.logs.record import Record
 from oomctl.collectors.artifacts.logs.redact import redact
 from oomctl.collectors.artifacts.logs.source import RawLines
-from oomctl.collectors.artifacts.logs.tracebacks import Assembler, Traceback
+from oomctl.collectors.artifacts.logs.tracebacks import Assembler, Traceback, introduces
 from oomctl.schemas.rows import Row
 
 _FAILED = frozenset({"oom", "refusal", "fault"})
@@ -149,6 +149,8 @@ class LogReading:
             facts += self._report(record, facts)
             if facts and writer is None and record.engine in registry.ENGINES:
                 writer = record.engine
+        elif introduces(record.text):
+            facts += [fact for _, fact in registry.facts(record)]
         kinds = {fact.kind for fact in facts}
         if "lifecycle" in kinds and any(fact.fields.get("phase") == "spawned" for fact in facts):
             self._finish(self._assembler.finish())

@@ -31,6 +31,10 @@ _AVAILABLE = Pattern(r"avail(?:able_gpu_)?(?:_| )?mem=([\d.]+) GB")
 _SHORTAGE = Pattern(r"(Decode|Prefill) out of memory\. Try to lower your batch size")
 _TRY = Pattern(r"Try to allocate (\d+) tokens")
 _TOKENS = Pattern(r"Avai?l?i?able tokens: (\d+)|available_size\(\)\s*=\s*(\d+)|available_size=(\d+)")
+_LAST_REQUEST = Pattern(
+    r"(?i)no space left for (?:the )?(?:only |last )?(?:one |remaining )?request|failed to retract any request"
+)
+"""What the scheduler raises when even one request alone is more than the pool holds: there is nobody left to retract."""
 _GRAPH = Pattern(r"Capture cuda graph failed: (.*)", re.DOTALL)
 
 
@@ -138,6 +142,7 @@ def _batch(mode: str, record: Record, fields: dict[str, object]) -> Iterator[Fac
 
 
 @rules.on("KV cache pool is full", r"KV cache pool is full\. Retract requests\.")
+@rules.on("ecode out of memory happened", r"[Dd]ecode out of memory happened[.,]")
 def _retract(match: re.Match[str], record: Record) -> Iterator[Fact]:
     numbers = dict(re.findall(r"#(\w+): (\d+)", record.text))
     fields: dict[str, object] = {
@@ -146,6 +151,13 @@ def _retract(match: re.Match[str], record: Record) -> Iterator[Fact]:
     if "retracted_reqs" in numbers:
         fields["requests"] = integer(numbers["retracted_reqs"])
     yield Fact("oom", fields)
+
+
+@rules.on("retract_decode: aborted", r"retract_decode: aborted last request \S{1,128}")
+def _aborted_last(match: re.Match[str], record: Record) -> Iterator[Fact]:
+    """Newer versions give the last request up where older ones died: the scheduler goes on."""
+    fields = {"error_type": "retraction_failed", "message": record.text[:1000], "requests": 1, "fatal": False}
+    yield Fact("oom", {"resource": "kv_blocks", "api": "engine", **fields})
 
 
 @rules.on(
@@ -166,7 +178,9 @@ def _resume(match: re.Match[str], _: Record) -> Iterator[Fact]:
 
 
 @rules.on("Received sigquit from a child process")
-def _sigquit(match: re.Match[str], _: Record) -> Iterator[Fact]:
+@rules.on("hit an exception", r"(?:Scheduler|\w{1,40}Manager|\w{1,40}Controller|\w{1,40}Client) hit an exception")
+def _dead(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    """What a process of the engine says before it ends, and the parent's word on it."""
     yield Fact("fault", {"code": "engine_dead", "detail": match[0], "fatal": True})
 
 
@@ -179,10 +193,9 @@ def exception(error_type: str, message: str, functions: frozenset[str]) -> Fact 
     """The oom, refusal or fault that an exception of SGLang is."""
     if _SHORTAGE.search(message):
         return next(_kv_shortage(message), None)
-    if "No space left for only one request" in message:
-        return Fact(
-            "oom", {"resource": "kv_blocks", "api": "engine", "error_type": error_type, **_available_tokens(message)}
-        )
+    if _LAST_REQUEST.search(message):
+        fields = {"error_type": "retraction_failed", "message": message[:1000], "fatal": True, **_available_tokens(message)}
+        return Fact("oom", {"resource": "kv_blocks", "api": "engine", **fields})
     graph = _GRAPH.search(message)
     if graph is not None and "out of memory" not in graph[1].partition("\n")[0].lower():
         # The advice that follows names memory settings whatever the cause was.

@@ -43,6 +43,11 @@ _OTHERS = re.compile(r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL): |(?:\S+: line \d+:
 _LINK = re.compile(r"^\s*(?:During handling of the above exception|The above exception was the direct cause)")
 
 
+def introduces(text: str) -> bool:
+    """Whether a line says something of its own before a traceback begins in it."""
+    return text.find(START) > 0
+
+
 @dataclass(frozen=True)
 class Frame:
     """A frame as printed; `record` is the line that names it."""
@@ -198,6 +203,8 @@ class Assembler:
         """Whether a line is another log record, not the continuation of this traceback."""
         if not record.headed:
             return _OTHERS.match(record.text) is not None
+        if current.frames and not current.frames[-1].record.headed:
+            return True  # it was printed in one piece
         return (record.logger, record.level) != (current.first.logger, current.first.level)
 
     @staticmethod

@@ -117,5 +117,9 @@ def _initialised(match: re.Match[str], _: Record) -> Iterator[Fact]:
 @rules.on("EngineCore failed to start")
 @rules.on("WorkerProc failed to start")
 @rules.on("Engine core initialization failed")
+@rules.on("ngine loop is not running", r"\b[Ee]ngine loop is not running")
+@rules.on("ngine background task failed", r"\b[Ee]ngine background task failed")
+@rules.on("ackground loop has errored", r"\b[Bb]ackground loop has errored")
+@rules.on("Engine process failed to start")
 def _dead(match: re.Match[str], record: Record) -> Iterator[Fact]:
     yield Fact("fault", {"code": "engine_dead", "detail": match[0], "fatal": True})

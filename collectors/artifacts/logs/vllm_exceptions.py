@@ -15,6 +15,8 @@ _NO_BLOCKS = Pattern(r"No available memory for the cache blocks")
 _MAX_LEN = Pattern(
     r"max seq len \((\d+)\) is larger than the maximum number of tokens that can be stored in KV cache \((\d+)\)"
 )
+_NO_SWAP = Pattern(r"(?i)lack of (?:CPU )?swap space")
+_NO_FREE_BLOCKS = Pattern(r"(?i)cannot get \d+ free blocks|no free blocks are available")
 _FREE_INCREASED = Pattern(
     r"Error in memory profiling|Initial (?:used|free) memory [\d.]+ GiB, current (?:used|free) memory"
 )
@@ -35,11 +37,21 @@ def exception(error_type: str, message: str, functions: frozenset[str]) -> Fact 
         fact = _refusal("kv_fits_request", "kv_blocks", message, tokens=match[1])
         fact.fields["available_tokens"] = integer(match[2])
         return fact
+    if _NO_SWAP.search(message):
+        return _blocks("swap_exhausted", message)
+    if error_type.endswith("NoFreeBlocksError") or _NO_FREE_BLOCKS.search(message):
+        return _blocks("no_free_blocks", message)
     if _FREE_INCREASED.search(message) and "memory" in message:
         return _refusal("memory_profiling", "device", message)
     if error_type.endswith("EngineDeadError") or "Engine core initialization failed" in message:
         return Fact("fault", {"code": "engine_dead", "detail": message[:1000], "fatal": True})
     return None
+
+
+def _blocks(event: str, message: str) -> Fact:
+    """The scheduler needed blocks for running requests, and found none: it dies of that, whichever version."""
+    fields = {"resource": "kv_blocks", "api": "engine", "error_type": event, "message": message[:2000], "fatal": True}
+    return Fact("oom", fields)
 
 
 def _start_memory(match: re.Match[str], message: str) -> Fact:
