@@ -17,19 +17,26 @@ from oomctl.schemas.verdict import Incident
 if TYPE_CHECKING:
     import duckdb
 
+    from oomctl.schemas.ledger import Ledger
+
 MAX_INCIDENTS = 200
 """The newest of them; what stood before is a crash loop that repeats itself."""
 
 
-def triage(connection: "duckdb.DuckDBPyConnection", last: bool = False) -> list[Incident]:
+def triage(connection: "duckdb.DuckDBPyConnection", last: bool = False, ledger: "Ledger | None" = None) -> list[Incident]:
     """Every incident in the event table: those of memory first, of these the fatal ones first, then in their order.
 
     Args:
         connection: With the event table.
         last: Only incidents of each worker's newest incarnation that has one.
+        ledger: Of the deployment: what was not recorded is taken from it, and marked.
     """
     queries.install(connection)
     stories = Stories(connection)
+
+    def of(members: Group) -> Incident:
+        return incident(Case(connection, members[0], members, ledger))
+
     logs = _newest(incidents(connection, besides=stories.streams), last)
     measured: list[tuple[str, Incident]] = []
     twice: list[tuple[Group, int, Group]] = []
@@ -41,13 +48,13 @@ def triage(connection: "duckdb.DuckDBPyConnection", last: bool = False) -> list[
             for members in rings:
                 stories.name(members)
             with_logs = [[*members, *_of(twice, n)] for n, members in enumerate(rings)]
-            told = [incident(Case(connection, members[0], members)) for members in with_logs]
+            told = [of(members) for members in with_logs]
             told = stories.as_recorded(told)
         for log, n, recorded in twice:
-            told[n] = told_once(told[n], incident(Case(connection, log[0], [*log, *recorded])))
+            told[n] = told_once(told[n], of([*log, *recorded]))
         measured = [(members[0]["stream"], item) for members, item in zip(rings, told, strict=True)]
     alone = [log for log in logs if not any(log is each for each, _, _ in twice)]
-    printed = [(log[0]["stream"], incident(Case(connection, log[0], log))) for log in alone]
+    printed = [(log[0]["stream"], of(log)) for log in alone]
     ordered = sorted(fold(printed + measured), key=lambda item: (_of_another_kind(item), item.survived is True))
     return texts.fill(connection, ordered)
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from oomctl.analyzers.triage.heap import Heap
+    from oomctl.schemas.ledger import Ledger
 
 PRECEDENCE = ("recovery", "warm_up", "load_time", "serving")
 """Of phases that frames tell: a wake-up loads, a warm-up executes the model, so the innermost frame alone misleads."""
@@ -32,14 +33,22 @@ class Case:
         root: Row of failures.sql, or of kv_pressure.sql.
         about: The root in the place of the worker's life that it ended: the kernel's word may stand in a log of its own.
         members: The root and what followed, in order.
+        ledger: Of the deployment, where one was kept.
     """
 
-    def __init__(self, connection: "duckdb.DuckDBPyConnection", root: EvidenceRow, members: list[EvidenceRow]) -> None:
+    def __init__(
+        self,
+        connection: "duckdb.DuckDBPyConnection",
+        root: EvidenceRow,
+        members: list[EvidenceRow],
+        ledger: "Ledger | None" = None,
+    ) -> None:
         self._connection = connection
         self._asked: dict[str, list[EvidenceRow]] = {}
         self.root = root
         self.about: EvidenceRow = {**root, **root.get("home", {})}
         self.members = members
+        self.ledger = ledger
 
     def ask(self, name: str, **params: Any) -> list[EvidenceRow]:
         """The rows of an evidence query about the root, asked once."""

@@ -3,7 +3,7 @@
 import hashlib
 from datetime import UTC
 
-from oomctl.analyzers.triage import cohort, death, host, ledger, outcome, remedies, silent
+from oomctl.analyzers.triage import cohort, death, host, ledger, outcome, predicted, remedies, silent
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.causes import chain
 from oomctl.analyzers.triage.decide import UNDECIDED, Decision, corroboration, decide
@@ -89,7 +89,7 @@ def incident(case: Case) -> Incident:
         against=chosen.against if chosen is not None else [],
         alternatives=[*silent.alternatives(case), *decision.alternatives],
         missing=missing(case, chosen is None, others),
-        memory_at_oom=ledger.memory_at_oom(case),
+        memory_at_oom=predicted.fill(case, ledger.memory_at_oom(case)),
         cohort_at_oom=cohort.cohort_at_oom(case),
         allocator_at_oom=cohort.allocator_at_oom(case),
         cascade=_cascade(case),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from oomctl.collectors.artifacts.unpack import Unpacked
+    from oomctl.schemas.ledger import Ledger
 
 MAX_HOLE_BYTES = 256 << 20
 """Zeros after which what is no file, and may have no end, is given up."""
@@ -72,19 +73,22 @@ def open_inputs(paths: Sequence[str], warn: Report | None = None) -> Loaded:
     return Loaded(connection, inputs, skipped)
 
 
-def triage_paths(paths: Sequence[str], last: bool = False, warn: Report | None = None) -> verdict.Triage:
+def triage_paths(
+    paths: Sequence[str], last: bool = False, warn: Report | None = None, ledger: "Ledger | None" = None
+) -> verdict.Triage:
     """The verdict on some logs or recordings.
 
     Args:
         paths: As for `open_inputs`.
         last: Only the newest incarnation of a crash loop.
         warn: As for `open_inputs`.
+        ledger: Of the deployment, for what the inputs do not tell.
     """
     loaded = open_inputs(paths, warn)
     try:
         from oomctl.analyzers.triage import triage
 
-        return verdict.Triage(inputs=loaded.inputs, incidents=triage(loaded.connection, last=last))
+        return verdict.Triage(inputs=loaded.inputs, incidents=triage(loaded.connection, last=last, ledger=ledger))
     finally:
         loaded.connection.close()
 

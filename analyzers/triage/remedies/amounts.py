@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterator
 
+from oomctl.analyzers.triage import predicted
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.remedies import budget
 from oomctl.analyzers.triage.remedies.choices import Choice
@@ -64,14 +65,18 @@ def lowered(case: Case, incident: Incident, choice: Choice, current: float) -> I
     value = _value(choice, max(target, choice.option.lowest))
     requested = incident.requested_bytes if move.component in _GROWS and incident.resource == "device" else None
     frees = None if requested is None else requested // 2
+    said = "" if requested is None else f"the failed {size(requested)} grows with it; half of it is {size(frees)}"
+    exact = predicted.freed(case, choice.option.name, current, float(value)) if move.component == "logits" else None
+    if exact is not None:
+        frees, said = exact
     yield Remedy(
         when="change",
         action=choice.action,
         setting=choice.spelling.typed(value),
         frees_bytes=frees,
         short_bytes=short,
-        arithmetic="" if requested is None else f"the failed {size(requested)} grows with it; half of it is {size(frees)}",
-        quality="estimated",
+        arithmetic=said,
+        quality="estimated" if exact is None else "predicted",
     )
 
 

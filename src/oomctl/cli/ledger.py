@@ -2,15 +2,13 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from oomctl.cli.kept import read_ledger
 from oomctl.cli.options import Format, FormatOption, JsonOption, PathsArgument, chosen_format
 from oomctl.schemas.errors import ExitCode, OomctlError
-
-if TYPE_CHECKING:
-    from oomctl.schemas.ledger import Ledger
 
 ledger = typer.Typer(
     name="ledger",
@@ -83,7 +81,7 @@ def diff(
     """Say which entry moved between two ledgers, and what else differs."""
     from oomctl.analyzers.ledger.compare import diff as compare
 
-    found = compare(_read(before), _read(after))
+    found = compare(read_ledger(before), read_ledger(after))
     if json:
         import msgspec
 
@@ -109,7 +107,7 @@ def check(
     from oomctl.cli.units import parse_size
 
     floor = None if headroom is None else parse_size(headroom, "--min-headroom")
-    found = breaches(_read(before), _read(after), tolerance, floor)
+    found = breaches(read_ledger(before), read_ledger(after), tolerance, floor)
     for line in found:
         sys.stdout.write(escape(line) + "\n")
     if found:
@@ -127,7 +125,7 @@ def reconcile(
     from oomctl.cli.boundary import warn
     from oomctl.pipeline import open_inputs
 
-    predicted = _read(kept)
+    predicted = read_ledger(kept)
     loaded = open_inputs(paths, warn)
     try:
         found = run(predicted, loaded.connection)
@@ -141,21 +139,3 @@ def reconcile(
     from oomctl.cli.render.ledger import reconciled_text
 
     sys.stdout.write(reconciled_text(found))
-
-
-def _read(path: Path) -> "Ledger":
-    import msgspec
-
-    from oomctl.schemas.ledger import SCHEMA, Ledger
-
-    try:
-        found = msgspec.json.decode(path.read_bytes(), type=Ledger)
-    except OSError as error:
-        raise OomctlError(f"{(error.strerror or str(error)).lower()} ({path})") from None
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise OomctlError(
-            f"no ledger: {str(error)[:100]} ({path})", "make one with `oomctl ledger predict --json`"
-        ) from None
-    if found.schema != SCHEMA:
-        raise OomctlError(f'a ledger of schema "{found.schema[:40]}", not {SCHEMA} ({path})')
-    return found

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -40,15 +41,20 @@ def triage(
     last: Annotated[
         bool, typer.Option("--last", help="Only the newest start of a worker that failed again and again.")
     ] = False,
+    ledger: Annotated[
+        Path | None,
+        typer.Option("--ledger", metavar="FILE", help="What `ledger predict --json` said, for what no line prints."),
+    ] = None,
 ) -> None:
     """Say which out-of-memory failure it was, with proof and cure."""
     from oomctl.cli.boundary import warn
 
     chosen = chosen_format(format, json)
     matches = _matcher(fail_on) if fail_on is not None else None
+    from oomctl.cli.kept import read_ledger
     from oomctl.pipeline import triage_paths
 
-    result = triage_paths(paths, last=last, warn=warn)
+    result = triage_paths(paths, last=last, warn=warn, ledger=None if ledger is None else read_ledger(ledger))
     found = matches is not None and any(map(matches, result.incidents))
     try:
         sys.stdout.write(_rendered(result, chosen))
