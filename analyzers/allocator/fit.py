@@ -6,7 +6,7 @@ import msgspec
 
 from oomctl.analyzers.allocator.rules import LARGE_SEGMENT_BYTES, SMALL_BYTES, rounded, segment_bytes
 from oomctl.analyzers.allocator.state import Pool, pools, total
-from oomctl.schemas.heap import DEFAULT_POOL, UNKNOWN, PoolId, Snapshot
+from oomctl.schemas.heap import DEFAULT_POOL, UNKNOWN, History, PoolId, Snapshot
 
 Cause = Literal[
     "limit", "allocator_anomaly", "flush_skipped", "driver_refusal", "fragmentation", "private_pools", "other_streams",
@@ -78,22 +78,22 @@ class Fit(msgspec.Struct, kw_only=True):
     helps: list[str]
 
 
-def oom_request(snapshot: Snapshot) -> Request | None:
-    """The newest oom entry of a snapshot's histories."""
-    for device, history in snapshot.histories.items():
-        for n in range(len(history) - 1, -1, -1):
-            if history.actions[n] == "oom" and history.sizes_bytes[n] > 0:
-                free = history.device_free_bytes[n]
-                frames = snapshot.frames_of(history.stacks[n])
-                return Request(
-                    request_bytes=history.sizes_bytes[n],
-                    device=device,
-                    stream=max(history.streams[n], 0),
-                    pool=history.pools.get(n, DEFAULT_POOL),
-                    device_free_bytes=free if free != UNKNOWN else None,
-                    capturing=any("capture" in name or "use_mem_pool" in name for _, _, name in frames),
-                    index=n,
-                )
+def oom_request(snapshot: Snapshot, device: int) -> Request | None:
+    """The newest oom entry of a device's history."""
+    history = snapshot.histories.get(device, History())
+    for n in range(len(history) - 1, -1, -1):
+        if history.actions[n] == "oom" and history.sizes_bytes[n] > 0:
+            free = history.device_free_bytes[n]
+            frames = snapshot.frames_of(history.stacks[n])
+            return Request(
+                request_bytes=history.sizes_bytes[n],
+                device=device,
+                stream=max(history.streams[n], 0),
+                pool=history.pools.get(n, DEFAULT_POOL),
+                device_free_bytes=free if free != UNKNOWN else None,
+                capturing=any("capture" in name or "use_mem_pool" in name for _, _, name in frames),
+                index=n,
+            )
     return None
 
 

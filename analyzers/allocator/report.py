@@ -6,13 +6,15 @@ import msgspec
 
 from oomctl.analyzers.allocator.components import component, words
 from oomctl.analyzers.allocator.fit import Fit, Request, fit, oom_request
+from oomctl.analyzers.allocator.rewind import changed, rewind
 from oomctl.analyzers.allocator.state import Pool, pools, total
-from oomctl.analyzers.allocator.timeline import Holder, holders_at, holders_at_end, replay
+from oomctl.analyzers.allocator.timeline import Holder, Timeline, holders_at_end, replay
 from oomctl.schemas.errors import ExitCode, OomctlError
-from oomctl.schemas.heap import Snapshot
+from oomctl.schemas.heap import UNKNOWN, History, Snapshot
 
 SCHEMA = "oomctl.snapshot/0"
 MAX_HOLDERS = 50
+SUMS = ("reserved", "allocated", "pending", "inactive", "rounding", "releasable", "split")
 Grouping = Literal["stack", "component", "pool", "rank"]
 
 
@@ -27,7 +29,7 @@ class Share(msgspec.Struct, kw_only=True):
 
 
 class Moment(msgspec.Struct, kw_only=True):
-    """An instant of the history, or its end (index None)."""
+    """An instant of the history, or its end (index None). Bytes are the timeline's."""
 
     what: str
     index: int | None
@@ -76,50 +78,57 @@ def report(
     Raises:
         OomctlError: If `at` names no instant of the history.
     """
-    found = pools(snapshot, device)
-    failed = oom_request(snapshot)
-    failed = failed if failed is not None and failed.device == device else None
-    asked = request or failed
+    failed = oom_request(snapshot, device)
     timeline = replay(snapshot, device)
     history = snapshot.histories.get(device)
-    active = total(found, "allocated_bytes") + total(found, "pending_bytes")
-    moment = Moment(what="snapshot", index=None, allocated_bytes=active, reserved_bytes=total(found, "reserved_bytes"))
-    peak = None
-    if timeline is not None and history is not None:
-
-        def instant(what: str, n: int) -> Moment:
-            time = history.times_us[n]
-            return Moment(
-                what=what,
-                index=n,
-                allocated_bytes=timeline.allocated_bytes[n],
-                reserved_bytes=timeline.reserved_bytes[n],
-                time_us=time if time >= 0 else None,
-            )
-
-        peak = instant("peak", timeline.peak)
-        if at is not None:
-            moment = instant(at, _index(at, timeline.peak, failed, len(history), snapshot.name))
-    elif at is not None:
+    if history is None and at is not None:
         raise OomctlError(f"no history on device {device} ({snapshot.name})", "leave --at out", ExitCode.USAGE)
-    live = holders_at_end(snapshot, device) if moment.index is None else holders_at(snapshot, device, moment.index)
+    moment = peak = None
+    seen = snapshot
+    if timeline is not None and history is not None:
+        peak = _moment("peak", history, timeline, timeline.peak)
+        if at is not None:
+            index = _index(at, timeline.peak, failed, len(history), snapshot.name)
+            moment = _moment(at, history, timeline, index)
+            seen = rewind(snapshot, device, index)
+    found = pools(seen, device)
+    tried = None
+    if request is not None:
+        tried = fit(seen, request)
+    elif failed is not None and failed.index is not None and history is not None:
+        tried = fit(rewind(snapshot, device, failed.index) if changed(history, failed.index) else snapshot, failed)
+    sums = {name: total(found, f"{name}_bytes") for name in SUMS}
     return Report(
         file=snapshot.name,
         device=device,
         rank=rank,
-        **{
-            f"{name}_bytes": total(found, f"{name}_bytes")
-            for name in ("reserved", "allocated", "pending", "inactive", "rounding", "releasable", "split")
-        },
+        **{f"{name}_bytes": amount for name, amount in sums.items()},
         private_inactive_bytes=total([pool for pool in found if pool.private], "inactive_bytes"),
         events=len(history) if history is not None else 0,
         peak=peak,
-        at=moment,
+        at=moment
+        or Moment(
+            what="snapshot",
+            index=None,
+            allocated_bytes=sums["allocated"] + sums["pending"],
+            reserved_bytes=sums["reserved"],
+        ),
         grouping=by,
-        holders=_shares(snapshot, live, found, by)[:MAX_HOLDERS],
+        holders=_shares(seen, holders_at_end(seen, device), found, by)[:MAX_HOLDERS],
         pools=found,
-        fit=fit(snapshot, asked) if asked is not None else None,
-        notes=_notes(snapshot, found, asked),
+        fit=tried,
+        notes=_notes(snapshot, found, tried),
+    )
+
+
+def _moment(what: str, history: History, timeline: Timeline, n: int) -> Moment:
+    time = history.times_us[n]
+    return Moment(
+        what=what,
+        index=n,
+        allocated_bytes=timeline.allocated_bytes[n],
+        reserved_bytes=timeline.reserved_bytes[n],
+        time_us=time if time != UNKNOWN else None,
     )
 
 
@@ -167,11 +176,11 @@ def _shares(snapshot: Snapshot, live: list[Holder], found: list[Pool], by: Group
     return sorted(summed.values(), key=lambda share: -share.bytes)
 
 
-def _notes(snapshot: Snapshot, found: list[Pool], asked: Request | None) -> list[str]:
+def _notes(snapshot: Snapshot, found: list[Pool], tried: Fit | None) -> list[str]:
     notes = list(snapshot.problems)
     if any(history.overflowed for history in snapshot.histories.values()):
         notes.append("the history lost its oldest events: a peak before them is not seen")
-    if asked is None and found:
+    if tried is None and found:
         largest = max(pool.largest_free_block_bytes for pool in found)
         notes.append(
             f"no oom entry in the history: nothing here says that an allocation failed; the largest free "

@@ -4,7 +4,8 @@ from itertools import accumulate, repeat
 
 import msgspec
 
-from oomctl.analyzers.allocator.rules import ROUND_BYTES, rounded
+from oomctl.analyzers.allocator.model.settings import settings_of
+from oomctl.analyzers.allocator.rules import ROUND_BYTES
 from oomctl.schemas.heap import NO_STACK, History, Snapshot
 
 _ALLOCATES = {"alloc": 1, "free_completed": -1, "free": -1}
@@ -29,7 +30,7 @@ class Holder(msgspec.Struct):
 
 
 def replay(snapshot: Snapshot, device: int) -> Timeline | None:
-    """The timeline of a device; None without events. Bytes are rounded to 512; unsplit rests are not seen."""
+    """The timeline of a device; None without events. Bytes are rounded; unsplit rests are not seen."""
     history = snapshot.histories.get(device)
     if history is None:
         return None
@@ -38,7 +39,12 @@ def replay(snapshot: Snapshot, device: int) -> Timeline | None:
     reserved_end = sum(segment.total_bytes for segment in segments)
     signs = map(_ALLOCATES.get, history.actions, repeat(0))
     up = ROUND_BYTES - 1
-    moves = [sign and sign * ((size + up) & ~up) for sign, size in zip(signs, history.sizes_bytes, strict=True)]
+    settings = settings_of(snapshot.settings)
+    if any(settings.divisions):
+        sizes = [settings.block_bytes(max(size, 0)) for size in history.sizes_bytes]
+        moves = [sign and sign * size for sign, size in zip(signs, sizes, strict=True)]
+    else:
+        moves = [sign and sign * ((size + up) & ~up) for sign, size in zip(signs, history.sizes_bytes, strict=True)]
     allocated = _anchored(moves, active_end)
     signs = map(_RESERVES.get, history.actions, repeat(0))
     moves = [sign and sign * size for sign, size in zip(signs, history.sizes_bytes, strict=True)]
@@ -56,35 +62,6 @@ def holders_at_end(snapshot: Snapshot, device: int) -> list[Holder]:
             if block.state != "inactive":
                 stack = block.stack if block.stack != NO_STACK else made.get(block.address, NO_STACK)
                 _hold(held, stack, block.size_bytes)
-    return _sorted(held)
-
-
-def holders_at(snapshot: Snapshot, device: int, index: int) -> list[Holder]:
-    """Who held memory after an event: what is held at the end, with the events since then undone."""
-    history = snapshot.histories[device]
-    live: dict[int, tuple[int, int]] = {}
-    for segment in snapshot.segments:
-        if segment.device == device:
-            for block in segment.blocks:
-                if block.state != "inactive":
-                    live[block.address] = (block.stack, block.size_bytes)
-    for n in range(len(history) - 1, index, -1):
-        action = history.actions[n]
-        if action == "alloc":
-            live.pop(history.addresses[n], None)
-        elif action in ("free_completed", "free"):
-            live[history.addresses[n]] = (NO_STACK, rounded(history.sizes_bytes[n]))
-    unnamed = {address for address, (stack, _) in live.items() if stack == NO_STACK}
-    for n in range(index, -1, -1):
-        if not unnamed:
-            break
-        address = history.addresses[n]
-        if history.actions[n] == "alloc" and address in unnamed:
-            unnamed.discard(address)
-            live[address] = (history.stacks[n], live[address][1])
-    held: dict[int, Holder] = {}
-    for stack, size in live.values():
-        _hold(held, stack, size)
     return _sorted(held)
 
 

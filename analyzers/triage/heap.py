@@ -53,7 +53,7 @@ class Heap:
 
     @cached_property
     def _recorded(self) -> tuple[Snapshot, list[str]]:
-        return recorded_state(self._connection, self.row["stream"])
+        return recorded_state(self._connection, self.row["stream"], self.device, self.row["oom_n"])
 
     @property
     def snapshot(self) -> Snapshot:

@@ -4,9 +4,11 @@ import json
 import pickle
 from pathlib import Path
 
-from oomctl.analyzers.allocator.timeline import holders_at, replay
+from oomctl.analyzers.allocator.rewind import rewind
+from oomctl.analyzers.allocator.timeline import holders_at_end, replay
 from oomctl.collectors.artifacts.torch_snapshot.layout import read_document
 from tests.allocator.heaps import MIB, block, document, free, oom, segment
+from tests.allocator.test_model import fragmented
 from tests.cli.run import oomctl
 
 A, B = 1 << 40, (1 << 40) + 16 * MIB
@@ -41,9 +43,8 @@ def test_the_history_ends_at_the_snapshot_and_peaks_before() -> None:
     assert [size // MIB for size in timeline.allocated_bytes] == [0, 16, 40, 40, 16, 16]
     assert timeline.reserved_bytes == [40 * MIB] * 6
     assert timeline.peak == 2
-    held = {
-        snapshot.frames_of(holder.stack)[0][2]: holder.bytes // MIB for holder in holders_at(snapshot, 0, timeline.peak)
-    }
+    peak = rewind(snapshot, 0, timeline.peak)
+    held = {peak.frames_of(holder.stack)[0][2]: holder.bytes // MIB for holder in holders_at_end(peak, 0)}
     assert held == {"load_model": 16, "forward": 24}
 
 
@@ -69,3 +70,17 @@ def test_errors_are_one_line(tmp_path: Path) -> None:
     oomctl("snapshot", str(path), "--by", "colour").assert_fails(2, "colour")
     path.write_bytes(b"nothing")
     oomctl("snapshot", str(path)).assert_fails(3, "no snapshot")
+
+
+def test_whatif(tmp_path: Path) -> None:
+    path = tmp_path / "a.pickle"
+    path.write_bytes(pickle.dumps(fragmented().document()))
+    ran = oomctl("snapshot", "whatif", str(path), "--expandable-segments", "--json")
+    assert ran.code == 0, ran.err
+    (found,) = json.loads(ran.out)["questions"]
+    assert (found["model"]["parted_at"], found["recorded"]["fits"], found["asked"]["fits"]) == (None, False, True)
+    page = oomctl("snapshot", "whatif", str(path), "--max-split-size", "40MiB").out
+    assert "max_split_size_mb:40" in page and "the model follows all" in page
+    oomctl("snapshot", "whatif", str(path)).assert_fails(2, "setting")
+    oomctl("snapshot", str(path), "--expandable-segments").assert_fails(2, "whatif")
+    oomctl("snapshot", "whatif", str(path), "--roundup-power2-divisions", "3").assert_fails(2, "power of two")

@@ -25,7 +25,7 @@ def _holes(count: int, **more: Any) -> list[dict[str, Any]]:
 def _why(*segments: dict[str, Any], entry: dict[str, Any] | None = None, **more: Any) -> Fit:
     options = {key: more.pop(key) for key in ("max_split_size",) if key in more}
     snapshot = _snapshot(*segments, trace=[entry or oom(64 * MIB, 8 * MIB)], **options)
-    asked = oom_request(snapshot)
+    asked = oom_request(snapshot, 0)
     assert asked is not None
     return fit(snapshot, Request(**{name: getattr(asked, name) for name in Request.__struct_fields__} | more))
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.allocator.heaps import MIB, block, document, free, oom, segment
+from tests.allocator.test_model import fragmented
 from tests.cli.run import oomctl
 from tests.shared import shared
 
@@ -133,3 +134,19 @@ def test_the_shared_ones() -> None:
     assert found["allocator_at_oom"]["components"].keys() == {"weights"}
     others = [path for path in folder.glob("*/*") if "oom" not in path.name]
     assert others and _incidents(*map(str, others)) == []
+
+
+def test_what_came_after_the_failure_is_undone(tmp_path: Path) -> None:
+    """The handler of the failure freed what held the memory, and went on: the fit test sees the heap before that."""
+    run = fragmented()
+    (alone,) = _incidents(_put(tmp_path, "then.pickle", run.document()))
+    for address in list(run.allocator.live):
+        run.free(address)
+    run.allocator.flush()
+    for _ in range(3):
+        run.alloc(30 * MIB)
+    (found,) = _incidents(_put(tmp_path, "later.pickle", run.document()))
+    assert (found["class"], found["causes"][0]["bytes"]) == (alone["class"], alone["causes"][0]["bytes"])
+    assert found["class"] == "fragmentation"
+    for name in ("pools", "margins", "components", "largest_free_block_bytes"):
+        assert found["allocator_at_oom"][name] == alone["allocator_at_oom"][name]

@@ -69,10 +69,12 @@ class _Reader:
                 raise ValueError("a device's trace is not a list")
             if entries:
                 histories[device] = self._history(entries, overflowed if type(overflowed) is bool else None)
+        divisions = settings.get("roundup_power2_divisions")
+        each = {f"roundup_power2_divisions.{key}": value for key, value in _pairs(divisions)}
         scalars = {
             key[:100]: value if type(value) is not str else value[:1000]
-            for key, value in list(settings.items())[:200]
-            if type(key) is str and type(value) in (str, int, float, bool)
+            for key, value in (*_pairs(settings), *each.items())
+            if type(value) in (str, int, float, bool)
         }
         return Snapshot(name, segments, histories, self._stacks.stacks, self._stacks.frames, scalars, _problems(segments))
 
@@ -164,6 +166,10 @@ def _dict(entry: Any, what: str) -> dict[str, Any]:
     if type(entry) is not dict:
         raise ValueError(f"{what} is not a dictionary")
     return entry
+
+
+def _pairs(value: Any) -> list[tuple[str, Any]]:
+    return [pair for pair in list(value.items())[:200] if type(pair[0]) is str] if type(value) is dict else []
 
 
 def _pool(value: Any) -> PoolId | None:

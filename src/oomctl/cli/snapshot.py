@@ -11,6 +11,7 @@ from oomctl.schemas.errors import ExitCode, OomctlError
 if TYPE_CHECKING:
     from oomctl.analyzers.allocator.report import Grouping, Report
 
+VERBS = ("fit", "diff", "whatif")
 GROUPINGS = ("stack", "component", "pool", "rank")
 
 
@@ -18,9 +19,9 @@ def snapshot(
     paths: Annotated[
         list[str],
         typer.Argument(
-            metavar="[fit|diff] FILE...",
+            metavar="[fit|diff|whatif] FILE...",
             help="Snapshots of torch.cuda.memory._dump_snapshot(): pickle or JSON, gzip or zstd; files, globs, folders. "
-            "`fit` tries --request; `diff A B` compares two by stack.",
+            "`fit` tries --request; `diff A B` compares two by stack; `whatif` replays the history under other settings.",
         ),
     ],
     at: Annotated[
@@ -33,15 +34,41 @@ def snapshot(
     free: Annotated[
         str | None, typer.Option("--free", metavar="SIZE", help="With `fit`: what is free on the device, where known.")
     ] = None,
+    expandable: Annotated[
+        bool | None, typer.Option("--expandable-segments/--no-expandable-segments", help="With `whatif`.")
+    ] = None,
+    max_split: Annotated[
+        str | None, typer.Option("--max-split-size", metavar="SIZE", help="With `whatif`, such as 512MiB.")
+    ] = None,
+    gc_threshold: Annotated[
+        float | None, typer.Option("--garbage-collection-threshold", metavar="SHARE", help="With `whatif`, of --limit.")
+    ] = None,
+    divisions: Annotated[int | None, typer.Option("--roundup-power2-divisions", metavar="N", help="With `whatif`.")] = None,
+    room: Annotated[
+        str | None,
+        typer.Option("--room", metavar="SIZE", help="With `whatif`: what the process may take; known from an oom entry."),
+    ] = None,
+    limit: Annotated[
+        str | None, typer.Option("--limit", metavar="SIZE", help="With `whatif`: a memory fraction that it set itself.")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Say what an allocator snapshot holds, and why it did not fit."""
     if by not in GROUPINGS:
         raise OomctlError(f"--by does not know {by!r}", f"known: {', '.join(GROUPINGS)}", ExitCode.USAGE)
-    verb = paths[0] if paths[0] in ("fit", "diff") and len(paths) > 1 else None
+    verb = paths[0] if paths[0] in VERBS and len(paths) > 1 else None
     files = paths[1:] if verb else paths
     if (verb == "fit") != (request is not None):
         raise OomctlError("fit and --request go together", "oomctl snapshot fit FILE --request 1.5GiB", ExitCode.USAGE)
+    settings = (expandable, max_split, gc_threshold, divisions)
+    if (verb == "whatif") != any(value is not None for value in settings):
+        hint = "oomctl snapshot whatif FILE --expandable-segments"
+        raise OomctlError("whatif and a setting of the allocator go together", hint, ExitCode.USAGE)
+    if verb == "whatif":
+        from oomctl.cli import whatif
+
+        whatif.run(files, *settings, room, limit, json, page_width())
+        return
     if verb == "diff":
         _diff(files, json)
         return

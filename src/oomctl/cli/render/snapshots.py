@@ -2,11 +2,13 @@
 
 from oomctl.analyzers.allocator.diff import Diff
 from oomctl.analyzers.allocator.fit import Fit
+from oomctl.analyzers.allocator.model.whatif import Outcome, Question
 from oomctl.analyzers.allocator.report import SCHEMA, Report
 from oomctl.cli.render.text import escape
 from oomctl.cli.render.words import human, plural
 
 SHOWN = 12
+WHATIF = "oomctl.snapshot_whatif/0"
 
 
 def reports_json(reports: list[Report]) -> str:
@@ -39,6 +41,43 @@ def diff_page(result: Diff, width: int) -> str:
     shown = result.changes if len(result.changes) <= 2 * SHOWN else result.changes[:SHOWN] + result.changes[-SHOWN:]
     lines += [_cut(f"{_signed(c.bytes):>14}  {c.component:<11} {escape(c.name)}", width) for c in shown]
     return "\n".join(lines) + "\n"
+
+
+def questions_json(questions: list[Question]) -> str:
+    """One object, `oomctl.snapshot_whatif/0`."""
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode({"schema": WHATIF, "questions": questions})).decode() + "\n"
+
+
+def questions_page(questions: list[Question], width: int) -> str:
+    """For reading: what was recorded, and what would have been."""
+    lines: list[str] = []
+    for one in questions:
+        room = human(one.room_bytes) if one.room_bytes is not None else "not known (give --room): only the peaks are told"
+        model = one.model
+        follows = f"all {plural(model.events, 'event')}"
+        if model.parted_at is not None:
+            follows = f"{model.reproduced:,} of {plural(model.events, 'event')}; then: {model.why}"
+        lines += [
+            f"{escape(one.file)} · device {one.device} · room for the process: {room}",
+            _cut(f"the model follows {follows}", 2 * width),
+            _outcome("recorded", one.recorded),
+            _outcome("asked", one.asked),
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def _outcome(name: str, found: Outcome) -> str:
+    verdict = "fits"
+    if not found.fits:
+        at = f"event {found.failed_at}" if found.failed_at is not None else "what was there before the first event"
+        verdict = f"does not fit: {human(found.failed_bytes)} at {at}"
+    return (
+        f"  {name:<8} {found.settings}: {verdict}; peak reserved {human(found.peak_reserved_bytes)}, "
+        f"peak active {human(found.peak_active_bytes)}, {plural(found.retries, 'flush', 'flushes')}"
+    )
 
 
 def _report(one: Report, width: int) -> str:

@@ -1,0 +1,1 @@
+"""PyTorch's caching allocator as a model: the same requests, under these settings or others."""
