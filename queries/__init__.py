@@ -1,6 +1,7 @@
 """The SQL of oomctl: one question per file, its header saying what it returns.
 
-views/ holds derived views, evidence/ what triage asks, postmortem/ what people ask. Each file is plain DuckDB over the
+views/ holds derived views, evidence/ what triage asks, postmortem/ what people ask, checklist/ one item of the deployment
+checklist per file. Each file is plain DuckDB over the
 event table of `oomctl schema events --sql`, and takes its parameters by name ($incident_stream).
 """
 
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     import duckdb
 
-Folder = Literal["views", "evidence", "postmortem"]
+Folder = Literal["views", "evidence", "postmortem", "checklist"]
 
 
 @dataclass(frozen=True)

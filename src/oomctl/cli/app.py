@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from oomctl.cli import attach, explain, export, freeze, import_, query, schema, snapshot, triage
+from oomctl.cli import attach, doctor, explain, export, freeze, import_, query, schema, snapshot, triage
 from oomctl.cli.boundary import guard
 from oomctl.cli.ledger import ledger
 
@@ -26,6 +26,7 @@ app = typer.Typer(
 )
 app.command("triage")(triage.triage)
 app.command("attach")(attach.attach)
+app.command("doctor")(doctor.doctor)
 app.command("freeze")(freeze.freeze)
 app.command("import")(import_.import_)
 app.command("export")(export.export)

@@ -50,7 +50,7 @@ def attach(
     format: FormatOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Record a worker until it ends, or until this is told to. Without -o, list the workers of this node.
+    """Record a worker until it ends; without -o, list the workers.
 
     Freezes incidents by itself. Read DIR with triage and query, also while it is recorded.
     """
