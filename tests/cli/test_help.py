@@ -7,7 +7,20 @@ import pytest
 
 from tests.cli.run import oomctl
 
-COMMANDS = ("triage", "attach", "doctor", "freeze", "import", "export", "query", "snapshot", "explain", "schema", "ledger")
+COMMANDS = (
+    "triage",
+    "attach",
+    "doctor",
+    "freeze",
+    "import",
+    "export",
+    "query",
+    "top",
+    "snapshot",
+    "explain",
+    "schema",
+    "ledger",
+)
 HEAVY = ("duckdb", "polars", "altair", "pyarrow", "rich", "msgspec", "pydantic", "opentelemetry")
 
 PROBE = """

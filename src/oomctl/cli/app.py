@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from oomctl.cli import attach, doctor, explain, export, freeze, import_, query, schema, snapshot, triage
+from oomctl.cli import attach, doctor, explain, export, freeze, import_, query, schema, snapshot, top, triage
 from oomctl.cli.boundary import guard
 from oomctl.cli.ledger import ledger
 
@@ -31,6 +31,7 @@ app.command("freeze")(freeze.freeze)
 app.command("import")(import_.import_)
 app.command("export")(export.export)
 app.command("query")(query.query)
+app.command("top")(top.top)
 app.command("snapshot")(snapshot.snapshot)
 app.command("explain")(explain.explain)
 app.add_typer(ledger)
