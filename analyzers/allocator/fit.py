@@ -1,10 +1,15 @@
 """Why an allocation did not fit: each cause is undone on paper, and what that gives back is held against what was short."""
 
+from dataclasses import replace
 from typing import Literal
 
 import msgspec
 
-from oomctl.analyzers.allocator.rules import LARGE_SEGMENT_BYTES, SMALL_BYTES, rounded, segment_bytes
+from oomctl.analyzers.allocator.model.allocator import Allocator, OutOfMemory
+from oomctl.analyzers.allocator.model.device import Device
+from oomctl.analyzers.allocator.model.settings import Settings, settings_of
+from oomctl.analyzers.allocator.model.state import adopt, adoptable
+from oomctl.analyzers.allocator.rules import LARGE_SEGMENT_BYTES, SMALL_BYTES, segment_bytes
 from oomctl.analyzers.allocator.state import Pool, pools, total
 from oomctl.schemas.heap import DEFAULT_POOL, UNKNOWN, History, PoolId, Snapshot
 
@@ -12,6 +17,7 @@ Cause = Literal[
     "limit", "allocator_anomaly", "flush_skipped", "driver_refusal", "fragmentation", "private_pools", "other_streams",
     "non_torch", "other_process", "exhaustion",
 ]  # fmt: skip
+Served = Literal["cache", "device", "flush"]
 BASELINE_BYTES = 512 << 20
 """Of the non-PyTorch memory of a process: its context and libraries; real messages tell 0.1 to 0.7 GiB."""
 FULL_RATIO = 0.95
@@ -72,6 +78,8 @@ class Fit(msgspec.Struct, kw_only=True):
     eligible_usable_bytes: int
     releasable_bytes: int
     fits: bool
+    served: Served | None
+    """How the allocator's rules would serve it: from its cache, from the device as it is, or after a flush of the cache."""
     cause: Cause | None
     also: list[Cause]
     margins: list[Margin]
@@ -99,16 +107,16 @@ def oom_request(snapshot: Snapshot, device: int) -> Request | None:
 
 def fit(snapshot: Snapshot, request: Request) -> Fit:
     """Try a request against a snapshot, in the allocator's own order, then name what stood in its way."""
-    block = rounded(request.request_bytes)
+    settings = settings_of(snapshot.settings)
+    block = settings.block_bytes(request.request_bytes)
     segment = segment_bytes(block)
     wanted_class = "small" if block <= SMALL_BYTES else "large"
     every = pools(snapshot, request.device)
     name = f"{request.pool[0]}.{request.pool[1]}"
     eligible = [p for p in every if (p.pool, p.stream, p.size_class) == (name, request.stream, wanted_class)]
-    usable = _largest_usable(snapshot, request, block, wanted_class)
     free = request.device_free_bytes
     short = max(segment - (free or 0), 0)
-    margins = _margins(every, request, short)
+    served = _served(snapshot, request, settings)
     result = Fit(
         request=request,
         block_bytes=block,
@@ -117,17 +125,38 @@ def fit(snapshot: Snapshot, request: Request) -> Fit:
         assumed_full=free is None,
         eligible_free_bytes=total(eligible, "inactive_bytes"),
         eligible_largest_bytes=max((p.largest_free_block_bytes for p in eligible), default=0),
-        eligible_usable_bytes=usable,
+        eligible_usable_bytes=_largest_usable(snapshot, request, block, wanted_class),
         releasable_bytes=total(every, "releasable_bytes"),
-        fits=usable >= block or (free is not None and free >= segment),
+        fits=served is not None,
+        served=served,
         cause=None,
         also=[],
-        margins=margins,
+        margins=_margins(every, request, short),
         helps=[],
     )
     result.cause, result.also = _decide(every, request, result)
     result.helps = [text for cause in (result.cause, *result.also) if cause for text in HELPS[cause]]
     return result
+
+
+def _served(snapshot: Snapshot, request: Request, settings: Settings) -> Served | None:
+    """How the allocator's own rules would serve a request: tried on the model, with what is free on the device."""
+    if not adoptable(snapshot, request.device):
+        return None
+    given: list[str] = []
+    allocator = Allocator(
+        Device(request.device_free_bytes or 0),
+        replace(settings, limit_bytes=request.limit_bytes),
+        lambda action, *_: given.append(action) if action in ("segment_free", "segment_unmap") else None,
+    )
+    adopt(allocator, snapshot, request.device)
+    if allocator.cached(request.request_bytes, request.stream, request.pool):
+        return "cache"
+    try:
+        allocator.malloc(request.request_bytes, request.stream, request.pool)
+    except OutOfMemory:
+        return None
+    return "flush" if given else "device"
 
 
 def _largest_usable(snapshot: Snapshot, request: Request, block_bytes: int, size_class: str) -> int:
@@ -175,21 +204,15 @@ def _decide(every: list[Pool], request: Request, found: Fit) -> tuple[Cause | No
     free, limit = request.device_free_bytes, request.limit_bytes
     room = free is not None and free >= found.segment_bytes
     reserved = total(every, "reserved_bytes")
-    if limit is not None and room and reserved + found.segment_bytes > limit:
+    if limit is not None and room and reserved + found.segment_bytes > limit and not found.served:
         return "limit", []
     if request.index is None and found.fits:
         return None, []  # asked about, not failed
-    if found.eligible_usable_bytes >= found.block_bytes:
+    if found.served == "cache":
         return "allocator_anomaly", []
-    given_back = total(every, "releasable_bytes")
-    if found.short_bytes and given_back >= found.short_bytes:
-        if request.index is None:
-            found.fits = True  # after a flush of the cache, as the allocator does by itself
-            return None, []
-        if request.pool != DEFAULT_POOL or request.capturing:
-            return "flush_skipped", []
-        return "allocator_anomaly", []
-    if room:
+    if found.served == "flush":
+        return ("flush_skipped" if request.pool != DEFAULT_POOL or request.capturing else "allocator_anomaly"), []
+    if found.served == "device" or room:
         return "driver_refusal", []
     if request.total_bytes is not None:
         outside = max((request.own_process_bytes or reserved) - reserved, 0) + (request.others_bytes or 0)

@@ -58,7 +58,9 @@ def total(parts: Iterable[Pool], name: str) -> int:
 
 
 def releasable(segment: Segment) -> int:
-    """Bytes of it that the allocator can give back to the driver at once."""
+    """Bytes of it that a flush gives back to the driver: nothing of a private pool while its graph lives."""
+    if segment.pool != DEFAULT_POOL:
+        return 0
     if not segment.expandable:
         idle = all(block.state == "inactive" for block in segment.blocks)
         return segment.total_bytes if idle else 0

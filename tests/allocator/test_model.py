@@ -130,12 +130,12 @@ def test_expandable_segments_grow_in_place_and_give_pages_back() -> None:
 
 
 @st.composite
-def _programs(draw: st.DrawFn) -> tuple[str, int, list[tuple[int, int]]]:
+def programs(draw: st.DrawFn) -> tuple[str, int, list[tuple[int, int]]]:
     steps = st.tuples(st.integers(0, 9), st.integers(1, 80 * MIB))
     return draw(st.sampled_from(sorted(KINDS))), draw(st.integers(100, 900)), draw(st.lists(steps, max_size=40))
 
 
-def _run(kind: str, room: int, steps: list[tuple[int, int]]) -> Run:
+def run_program(kind: str, room: int, steps: list[tuple[int, int]]) -> Run:
     run = Run(room * MIB, KINDS[kind])
     held: list[int] = []
     pending: list[int] = []
@@ -157,9 +157,9 @@ def _run(kind: str, room: int, steps: list[tuple[int, int]]) -> Run:
 
 
 @settings(max_examples=150, deadline=None)
-@given(_programs())
+@given(programs())
 def test_no_sequence_of_requests_breaks_the_identities(program: tuple[str, int, list[tuple[int, int]]]) -> None:
-    run = _run(*program)
+    run = run_program(*program)
     segments = state(run.allocator)
     blocks = [block for segment in segments for block in segment.blocks]
     assert sum(segment.total_bytes for segment in segments) == run.allocator.reserved_bytes == run.device.used_bytes
@@ -173,10 +173,10 @@ def test_no_sequence_of_requests_breaks_the_identities(program: tuple[str, int, 
 
 
 @settings(max_examples=150, deadline=None)
-@given(_programs(), st.booleans())
+@given(programs(), st.booleans())
 def test_a_history_is_followed_to_the_last_address(program: tuple[str, int, list[tuple[int, int]]], pools: bool) -> None:
     """From the state that is rewound to its beginning. The timeline is as exact, but for rests that were not split off."""
-    run = _run(*program)
+    run = run_program(*program)
     snapshot = run.snapshot(pools=True)
     if not run.trace:
         return
@@ -193,12 +193,12 @@ def test_a_history_is_followed_to_the_last_address(program: tuple[str, int, list
 
 
 @settings(max_examples=100, deadline=None)
-@given(_programs(), st.integers(0, 39))
+@given(programs(), st.integers(0, 39))
 def test_the_state_at_any_event(program: tuple[str, int, list[tuple[int, int]]], cut: int) -> None:
     """Rewinding the whole history to an event gives what a snapshot taken there would have held."""
     kind, room, steps = program
-    before = _run(kind, room, steps[:cut])
-    whole = _run(kind, room, steps)
+    before = run_program(kind, room, steps[:cut])
+    whole = run_program(kind, room, steps)
     if not before.trace or len(before.trace) > len(whole.trace):
         return
     now = rewind(whole.snapshot(), 0, len(before.trace) - 1)

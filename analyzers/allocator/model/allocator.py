@@ -210,7 +210,7 @@ class Allocator:
         wanted = max(size, largest)
         place = blocks.from_size(stream, wanted)
         block = self._at(blocks, place, stream)
-        if block is not None and not block.expandable:
+        if block is not None and not block.expandable and block.whole:
             self._release(block)
             return True
         given = 0
@@ -218,7 +218,7 @@ class Allocator:
             block = blocks.at[address]
             if given >= wanted or block.size < largest or block.stream != stream:
                 break
-            if not block.expandable:
+            if not block.expandable and block.whole:
                 self._release(block)
                 given += block.size
         return given >= wanted

@@ -35,6 +35,8 @@ class Device:
     def __init__(self, room_bytes: int | None = None, first_address: int = 0x7F00_0000_0000) -> None:
         self.room_bytes = room_bytes
         self.used_bytes = 0
+        self.refuses = False
+        """Whether it refuses whatever it has."""
         self._next = first_address
 
     @property
@@ -61,7 +63,7 @@ class Device:
         self.used_bytes -= size
 
     def _take(self, size: int) -> bool:
-        if self.room_bytes is not None and self.used_bytes + size > self.room_bytes:
+        if self.refuses or (self.room_bytes is not None and self.used_bytes + size > self.room_bytes):
             return False
         self.used_bytes += size
         return True

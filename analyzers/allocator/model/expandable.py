@@ -98,8 +98,9 @@ class Expandable:
                 at = at.next
             if room >= size:
                 return block
-        address = self._owner.driver.reserve(RANGE_BYTES)
-        block = Block(address, RANGE_BYTES, stream, blocks, True, origin=address, mapped=False)
+        length = max(RANGE_BYTES, 2 * size)
+        address = self._owner.driver.reserve(length)
+        block = Block(address, length, stream, blocks, True, origin=address, mapped=False)
         blocks.add(block)
         return block
 

@@ -22,6 +22,22 @@ def adopt(allocator: Allocator, snapshot: Snapshot, device: int) -> None:
         _unmapped(allocator, list(ranges))
 
 
+def adoptable(snapshot: Snapshot, device: int) -> bool:
+    """Whether a device's blocks fill their segments and no segment overlaps another, as the allocator keeps them."""
+    at = -1
+    for segment in sorted((s for s in snapshot.segments if s.device == device), key=lambda s: s.address):
+        if segment.address < at:
+            return False
+        at = segment.address
+        for block in segment.blocks:
+            if block.address != at or block.size_bytes <= 0:
+                return False
+            at += block.size_bytes
+        if at != segment.address + segment.total_bytes or at == segment.address:
+            return False
+    return True
+
+
 def state(allocator: Allocator, device: int = 0) -> list[Segment]:
     """The model's segments; an expandable segment's mapped ranges are one each, as in a snapshot."""
     blocks = {id(block): block for block in allocator.live.values()}

@@ -1,0 +1,69 @@
+"""The fit test against known truth: each cause, its look-alike, and naive reckoning on small heaps."""
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oomctl.analyzers.allocator.fit import Fit, Request, fit, oom_request
+from oomctl.analyzers.allocator.rules import segment_bytes
+from tests.allocator.causes import PAIRS, Failure
+from tests.allocator.maker import MIB
+from tests.allocator.test_model import KINDS, programs, run_program
+
+
+def _tested(failure: Failure) -> Fit:
+    snapshot = failure.run.snapshot()
+    asked = oom_request(snapshot, 0)
+    assert asked is not None
+    return fit(snapshot, msgspec.structs.replace(asked, capturing=asked.capturing, **failure.beside))
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["cause", "look-alike"])
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_truth_is_found(name: str, which: int) -> None:
+    failure = PAIRS[name][which]()
+    found = _tested(failure)
+    assert found.cause == failure.cause, found
+    assert (name.split(",")[0] == failure.cause) == (which == 0)
+
+
+@settings(max_examples=150, deadline=None)
+@given(programs(), st.integers(1, 120 * MIB), st.integers(0, 60), st.integers(0, 1))
+def test_it_fits_where_the_run_would_have_gone_on(
+    program: tuple[str, int, list[tuple[int, int]]], size: int, free: int, stream: int
+) -> None:
+    """The test sees only the snapshot; the run that wrote it goes on and tries."""
+    run = run_program(*program)
+    limit = run.allocator.settings.limit_bytes
+    request = Request(request_bytes=size, stream=stream, device_free_bytes=free * MIB, limit_bytes=limit)
+    found = fit(run.snapshot(), request)
+    run.device.room_bytes = run.device.used_bytes + free * MIB
+    pending = [block for block in run.allocator.live.values() if block.pending]
+    assert found.fits == (run.alloc(size, stream=stream) is not None)
+    assert all(block.pending for block in pending)
+    assert (found.cause is None) == found.fits
+
+
+@settings(max_examples=150, deadline=None)
+@given(programs(), st.integers(1, 120 * MIB), st.integers(0, 60))
+def test_margins_are_what_naive_reckoning_gives(
+    program: tuple[str, int, list[tuple[int, int]]], size: int, free: int
+) -> None:
+    snapshot = run_program(*program).snapshot()
+    found = fit(snapshot, Request(request_bytes=size, device_free_bytes=free * MIB))
+    short = max(segment_bytes(KINDS[program[0]].block_bytes(size)) - free * MIB, 0)
+    blocks = [(s, b) for s in snapshot.segments for b in s.blocks]
+    inactive = [(s, b) for s, b in blocks if b.state == "inactive"]
+    pending = sum(b.size_bytes for _, b in blocks if b.state == "active_pending_free")
+    naive = {
+        "private_pools": sum(b.size_bytes for s, b in inactive if s.pool != (0, 0)),
+        "other_streams": pending + sum(b.size_bytes for s, b in inactive if s.pool == (0, 0) and s.stream != 0),
+    }
+    gains = {margin.cause: margin.reclaim_bytes for margin in found.margins}
+    assert {name: gains[name] for name in naive} == naive  # type: ignore[index]
+    mine = sum(b.size_bytes for s, b in inactive if s.pool == (0, 0) and s.stream == 0)
+    assert gains["fragmentation"] is not None and gains["fragmentation"] <= mine
+    assert found.short_bytes == short
+    assert all(margin.sufficient == (short > 0 and (margin.reclaim_bytes or 0) >= short)
+               for margin in found.margins if margin.reclaim_bytes is not None)  # fmt: skip
