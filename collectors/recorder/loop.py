@@ -178,7 +178,7 @@ class Recorder:
         rows = [self._own.loss(now_us, *loss) for loss in gathered.losses]
         for outlet in self._outlets:
             if dropped := outlet.dropped():
-                rows.append(self._own.loss(now_us, "not sent over OTLP: its queue was full", dropped, "rows"))
+                rows.append(self._own.loss(now_us, outlet.drop_reason, dropped, "rows"))
         now_s = self._clock.monotonic_s()
         jumped_us = now_us - self._clocks[1] - int((now_s - self._clocks[0]) * 1e6)
         self._clocks = (now_s, now_us)

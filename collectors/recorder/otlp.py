@@ -35,6 +35,8 @@ class OtlpOutlet:
         interval_s: Between two exports of metrics.
     """
 
+    drop_reason = "not sent over OTLP: its queue was full"
+
     def __init__(self, endpoint: str, node: str, interval_s: float = INTERVAL_S) -> None:
         base = endpoint.rstrip("/")
         resource = Resource({"service.name": "oomctl", "host.name": node})

@@ -50,7 +50,13 @@ class Settings:
 
 
 class Outlet(Protocol):
-    """Takes copies of the rows elsewhere."""
+    """Takes copies of the rows elsewhere.
+
+    Attributes:
+        drop_reason: Why it drops rows, when it does.
+    """
+
+    drop_reason: str
 
     def offer(self, rows: Sequence[Row]) -> None:
         """Take rows, or count them as dropped; never waits."""

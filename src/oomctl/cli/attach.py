@@ -47,6 +47,10 @@ def attach(
     otlp_endpoint: Annotated[
         str | None, typer.Option("--otlp-endpoint", metavar="URL", help="Send metrics and spans there, OTLP over HTTP.")
     ] = None,
+    serve_metrics: Annotated[
+        int | None,
+        typer.Option("--serve-metrics", metavar="PORT", help="Serve the newest figures to Prometheus on 127.0.0.1."),
+    ] = None,
     format: FormatOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -95,6 +99,10 @@ def attach(
         from oomctl.collectors.recorder.otlp import OtlpOutlet
 
         outlets.append(OtlpOutlet(otlp_endpoint, settings.node))
+    if serve_metrics is not None:
+        from oomctl.collectors.recorder.prometheus_out import PrometheusOutlet
+
+        outlets.append(PrometheusOutlet(serve_metrics))
     recorder = Recorder(settings, outlets=outlets, say=note)
     note(_words(settings))
 

@@ -1,0 +1,118 @@
+"""The same facts for a Prometheus server to fetch, through prometheus-client; names by the list in otlp_names."""
+
+import threading
+from collections.abc import Iterator, Sequence
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from oomctl.collectors.recorder import otlp_names as names
+from oomctl.schemas.errors import ExitCode, OomctlError
+from oomctl.schemas.rows import Row
+
+MAX_SERIES = 5_000
+SUFFIXES = {"By": "_bytes", "s": "_seconds", "1": "_ratio"}
+Labels = tuple[tuple[str, str], ...]
+
+
+class PrometheusOutlet:
+    """Serves the newest figures on loopback.
+
+    Args:
+        port: 0 for any.
+        host: Loopback, unless somebody decided otherwise.
+
+    Raises:
+        OomctlError: If the port is taken.
+    """
+
+    drop_reason = "not served to Prometheus: more series than are kept"
+
+    def __init__(self, port: int, host: str = "127.0.0.1") -> None:
+        self._newest = _Newest()
+        registry = CollectorRegistry()
+        registry.register(self._newest)
+        try:
+            self._server, self._thread = start_http_server(port, host, registry)
+        except OSError as error:
+            hint = "choose another with --serve-metrics"
+            raise OomctlError(f"cannot listen on port {port} ({error.strerror})", hint, ExitCode.ENVIRONMENT) from error
+        self.port: int = self._server.server_port
+
+    def offer(self, rows: Sequence[Row]) -> None:
+        """Take rows."""
+        for row in rows:
+            self._newest.take(row)
+
+    def dropped(self) -> int:
+        """Figures of series beyond MAX_SERIES since the last call."""
+        return self._newest.dropped()
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(5)
+
+
+class _Newest(Collector):
+    """The newest value of each series. Histograms are left out: their buckets are a choice that the sender makes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_kind: dict[str, list[names.Metric]] = {}
+        for metric in names.METRICS:
+            if metric.instrument != "histogram":
+                self._by_kind.setdefault(metric.kind, []).append(metric)
+        self._values: dict[names.Metric, dict[Labels, float]] = {}
+        self._series = 0
+        self._dropped = 0
+
+    def take(self, row: Row) -> None:
+        """Keep what a row tells."""
+        fields = row[row["kind"]]
+        for metric in self._by_kind.get(row["kind"], ()):
+            value = fields.get(metric.field) if metric.field else 1
+            if value is None:
+                continue
+            said = {name: fields[name] for name in metric.attributes if fields.get(name) is not None}
+            said |= {name: row[name] for name in ("worker", "rank", "rank_name", "device_id") if row.get(name) is not None}
+            labels = tuple(sorted((name, str(text)) for name, text in said.items()))
+            self._keep(metric, labels, value * names.SCALE.get(metric.unit, 1))
+
+    def dropped(self) -> int:
+        """Since the last call."""
+        with self._lock:
+            count, self._dropped = self._dropped, 0
+        return count
+
+    def collect(self) -> Iterator[Metric]:
+        """All families; called by the server's threads."""
+        with self._lock:
+            values = {metric: dict(series) for metric, series in self._values.items()}
+        for metric, series in values.items():
+            labels = sorted({name for said in series for name, _ in said})
+            family = CounterMetricFamily if metric.instrument == "counter" else GaugeMetricFamily
+            made = family(_name(metric), f"{metric.name} (docs/otlp.md)", labels=labels)
+            for said, value in series.items():
+                known = dict(said)
+                made.add_metric([known.get(name, "") for name in labels], value)
+            yield made
+
+    def _keep(self, metric: names.Metric, labels: Labels, value: float) -> None:
+        with self._lock:
+            series = self._values.setdefault(metric, {})
+            if labels not in series:
+                if self._series >= MAX_SERIES:
+                    self._dropped += 1
+                    return
+                self._series += 1
+            series[labels] = series.get(labels, 0.0) + value if metric.each else value
+
+
+def _name(metric: names.Metric) -> str:
+    """As Prometheus spells it: https://prometheus.io/docs/practices/naming/."""
+    bare = metric.name.replace(".", "_")
+    suffix = SUFFIXES.get(metric.unit, "")
+    return bare if bare.endswith(suffix) else bare + suffix
