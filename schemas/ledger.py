@@ -69,6 +69,8 @@ class KvLayout(msgspec.Struct, frozen=True, kw_only=True):
     bytes_per_token: int
     """What one more token of a long request costs; a fixed state per request is not in it."""
     blocks_per_request: int
+    scale_bytes_per_token: int = 0
+    """Of `bytes_per_token`, what packed keys and values keep as scales."""
 
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True):

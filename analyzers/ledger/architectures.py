@@ -73,5 +73,10 @@ ARCHITECTURES: dict[str, Traits] = {
     "KimiVLForConditionalGeneration": _DEEPSEEK,
     "KimiLinearForCausalLM": Traits(rotary_float32=True, complete=False),
     "Llama4ForConditionalGeneration": _PLAIN,
+    "JambaForCausalLM": Traits(rotates=False),
+    "MambaForCausalLM": Traits(tied=True, norms=1, rotates=False),
+    "FalconMambaForCausalLM": Traits(tied=True, norms=1, rotates=False),
+    "Lfm2ForCausalLM": Traits(tied=True, qk_norm=True),
+    "Lfm2MoeForCausalLM": Traits(tied=True, qk_norm=True),
     "NemotronHForCausalLM": Traits(gated=False, norms=1, rotates=False),
 }

@@ -3,7 +3,7 @@
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -11,6 +11,10 @@ import msgspec
 from oomctl.analyzers.ledger.config import DTYPE_BYTES
 from oomctl.analyzers.ledger.engine import Engine, parse_version
 from oomctl.schemas.errors import ExitCode, OomctlError
+
+LARGE_DEVICE = 70 * 2**30
+"""From here on vLLM schedules 8192 tokens and 1024 requests unless told otherwise (256 before 0.10), else 2048 and 256.
+Source: vLLM engine/arg_utils.py, get_batch_defaults, which sets A100 apart by its name."""
 
 
 def _count(text: str) -> int:
@@ -36,7 +40,8 @@ def _positive(text: str) -> int:
     return value
 
 
-_VALUES: dict[str, tuple[str, Callable[[str], Any]]] = {
+Reader = tuple[str, Callable[[str], Any]]
+_VLLM: dict[str, Reader] = {
     "--tensor-parallel-size": ("tensor_parallel", _positive),
     "-tp": ("tensor_parallel", _positive),
     "--tp": ("tensor_parallel", _positive),
@@ -54,76 +59,164 @@ _VALUES: dict[str, tuple[str, Callable[[str], Any]]] = {
     "--num-gpu-blocks-override": ("gpu_blocks", _positive),
     "--kv-cache-memory-bytes": ("kv_bytes", _positive),
     "--kv-cache-memory": ("kv_bytes", _positive),
+    "--max-loras": ("loras", _positive),
+    "--max-lora-rank": ("lora_rank", _positive),
+    "--max-cpu-loras": ("cpu_loras", _positive),
 }
 _FLAGS: dict[str, tuple[str, Any]] = {
     "--enable-expert-parallel": ("expert_parallel", True),
     "--enable-prefix-caching": ("prefix_caching", True),
     "--no-enable-prefix-caching": ("prefix_caching", False),
     "--disable-hybrid-kv-cache-manager": ("hybrid_groups", False),
+    "--enforce-eager": ("eager", True),
+    "--fully-sharded-loras": ("lora_shards_both", True),
 }
+_SGLANG: dict[str, Reader] = {
+    "--tp-size": ("tensor_parallel", _positive),
+    "--tensor-parallel-size": ("tensor_parallel", _positive),
+    "--tp": ("tensor_parallel", _positive),
+    "--pp-size": ("pipeline_parallel", _positive),
+    "--mem-fraction-static": ("static_share", _share),
+    "--context-length": ("max_model_len", _positive),
+    "--page-size": ("block_size", _positive),
+    "--chunked-prefill-size": ("batched_tokens", _positive),
+    "--max-running-requests": ("max_requests", _positive),
+    "--cuda-graph-max-bs": ("graph_limit", _positive),
+    "--kv-cache-dtype": ("kv_dtype", str),
+    "--quantization": ("quantization", str),
+    "--max-total-tokens": ("max_tokens", _positive),
+}
+_SGLANG_FLAGS: dict[str, tuple[str, Any]] = {"--disable-cuda-graph": ("eager", True)}
 # They move memory, and the ledger does not count it yet: said, never passed over.
 _NOT_COUNTED = (
-    "--enable-lora",
-    "--cpu-offload-gb",
-    "--data-parallel-size",
-    "-dp",
-    "--decode-context-parallel-size",
-    "-dcp",
-)
+    "--cpu-offload-gb", "--data-parallel-size", "-dp", "--dp-size", "--dp", "--decode-context-parallel-size", "-dcp",
+    "--speculative-algorithm", "--enable-dp-attention", "--lora-paths",
+)  # fmt: skip
+_TYPES = {"auto", *DTYPE_BYTES}
 
 
-def parse_engine(name: str, line: str) -> tuple[Engine, list[str]]:
+def parse_engine(name: str, line: str, device: int | None = None) -> tuple[Engine, list[str]]:
     """An Engine, and notes on arguments that it does not count.
 
     Args:
-        name: "vllm==0.19.0".
+        name: "vllm==0.19.0" or "sglang==0.5.6".
         line: "vllm serve MODEL --tp 4 ...", or the options alone; "" for the defaults.
+        device: Total bytes of the device, on which defaults depend.
 
     Raises:
-        OomctlError: The engine is not known, or a value cannot be read.
+        OomctlError: The engine is not modelled, or a value cannot be read.
     """
     engine, _, version = name.partition("==")
-    if engine.lower() != "vllm":
+    engine = engine.lower()
+    if engine not in ("vllm", "sglang"):
         raise OomctlError(
-            f'engine "{engine[:40]}" cannot be predicted', "known: vllm, such as vllm==0.19.0", ExitCode.USAGE
+            f'engine "{engine[:40]}" is not modelled', "modelled: vllm and sglang, such as vllm==0.19.0", ExitCode.USAGE
         )
-    values: dict[str, Any] = {"version": parse_version(version)} if version else {}
+    values: dict[str, Any] = {"name": engine}
+    if engine == "sglang":
+        values |= {"version": (0, 5), "block_size": 1}
+    if version:
+        values["version"] = parse_version(version)
     notes: list[str] = []
-    for option, value in _options(line):
-        if option in _FLAGS:
-            values.__setitem__(*_FLAGS[option])
-        elif option in _VALUES:
-            field, read = _VALUES[option]
-            try:
-                values[field] = read(value or "")
-            except ValueError:
-                raise OomctlError(f"{option} {str(value)[:40]} cannot be read", None, ExitCode.USAGE) from None
+    given: set[str] = set()
+    known, flags = (_VLLM, _FLAGS) if engine == "vllm" else (_SGLANG, _SGLANG_FLAGS)
+    for option, words in _options(line):
+        given.add(option)
+        value = words[0] if words else ""
+        if option in flags:
+            values.__setitem__(*flags[option])
+        elif option in known:
+            field, read = known[option]
+            values[field] = _read(option, value, read)
         elif option == "--dtype":
-            if value not in ("auto", *DTYPE_BYTES):
-                raise OomctlError(f'--dtype "{str(value)[:40]}" is not known', None, ExitCode.USAGE)
-            values["dtype_bytes"] = DTYPE_BYTES.get(str(value))
-        elif option in ("--speculative-config", "-sc"):
-            values["draft_tokens"] = _draft_tokens(value or "", notes)
+            if value not in _TYPES:
+                raise OomctlError(f'--dtype "{value[:40]}" is not known', None, ExitCode.USAGE)
+            values["dtype_bytes"] = DTYPE_BYTES.get(value)
+        elif engine == "vllm" and option in _STRUCTURED:
+            values |= _STRUCTURED[option](words, notes)
         elif option in _NOT_COUNTED:
             notes.append(f"{option} is not counted")
+    if engine == "vllm":
+        if "--enable-lora" not in given:
+            values.pop("loras", None)
+        elif "loras" not in values:
+            values["loras"] = 1
+        if device is not None and device < LARGE_DEVICE:
+            for field, least in (("max_requests", 256), ("batched_tokens", 2048)):
+                values.setdefault(field, least)
     return msgspec.structs.replace(Engine(), **values), notes
 
 
-def _draft_tokens(text: str, notes: list[str]) -> int:
+def _read(option: str, value: str, read: Callable[[str], Any]) -> Any:
     try:
-        config = json.loads(text)
-        count, method = int(config["num_speculative_tokens"]), str(config.get("method", ""))
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise OomctlError(
-            "--speculative-config cannot be read", "it is JSON with num_speculative_tokens", ExitCode.USAGE
-        ) from None
+        return read(value)
+    except ValueError:
+        raise OomctlError(f"{option} {value[:40]} cannot be read", None, ExitCode.USAGE) from None
+
+
+def _speculative(words: list[str], notes: list[str]) -> dict[str, Any]:
+    config = _object(words, "--speculative-config")
+    count = config.get("num_speculative_tokens")
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 < count < 2**16:
+        raise OomctlError("--speculative-config cannot be read", "it is JSON with num_speculative_tokens", ExitCode.USAGE)
+    method = str(config.get("method", ""))
     if "mtp" not in method and "ngram" not in method:
-        notes.append(f"the draft model of speculative decoding ({method or 'no method'}) is not counted")
-    return count
+        notes.append(f"the draft model of speculative decoding ({method[:40] or 'no method'}) is not counted")
+    return {"draft_tokens": count}
 
 
-def _options(line: str) -> Iterator[tuple[str, str | None]]:
-    """(option, value) of a command line; underscores and `--option=value` are understood."""
+def _transfer(words: list[str], notes: list[str]) -> dict[str, Any]:
+    config = _object(words, "--kv-transfer-config")
+    size = config.get("kv_buffer_size")
+    known = isinstance(size, int | float) and not isinstance(size, bool) and 0 <= size < 2**60
+    return {"kv_connector": str(config.get("kv_connector") or ""), "kv_buffer_bytes": int(size) if known and size else None}
+
+
+def _compilation(words: list[str], notes: list[str]) -> dict[str, Any]:
+    if words and not words[0].startswith("{"):
+        return {}
+    config = _object(words, "--compilation-config")
+    if str(config.get("cudagraph_mode", "")).upper() == "NONE":
+        return {"eager": True}
+    sizes = config.get("cudagraph_capture_sizes")
+    if isinstance(sizes, list) and all(type(size) is int and size > 0 for size in sizes):
+        return {"graph_sizes": tuple(sizes)}
+    return {}
+
+
+def _sizes(words: list[str], notes: list[str]) -> dict[str, Any]:
+    numbers = [_read("--cudagraph-capture-sizes", word, _positive) for part in words for word in part.split(",") if word]
+    return {"graph_sizes": tuple(numbers)} if numbers else {}
+
+
+def _largest(words: list[str], notes: list[str]) -> dict[str, Any]:
+    return {"graph_limit": _read("--max-cudagraph-capture-size", words[0] if words else "", _positive)}
+
+
+_STRUCTURED: dict[str, Callable[[list[str], list[str]], dict[str, Any]]] = {
+    "--speculative-config": _speculative,
+    "-sc": _speculative,
+    "--kv-transfer-config": _transfer,
+    "--compilation-config": _compilation,
+    "-cc": _compilation,
+    "--cudagraph-capture-sizes": _sizes,
+    "--cuda-graph-sizes": _sizes,
+    "--max-cudagraph-capture-size": _largest,
+}
+
+
+def _object(words: list[str], option: str) -> Mapping[str, Any]:
+    try:
+        config = json.loads(words[0]) if words else None
+    except (ValueError, RecursionError):
+        config = None
+    if not isinstance(config, dict):
+        raise OomctlError(f"{option} cannot be read", "it is a JSON object", ExitCode.USAGE)
+    return config
+
+
+def _options(line: str) -> Iterator[tuple[str, list[str]]]:
+    """(option, words) of a command line; underscores and `--option=value` are understood."""
     try:
         words = shlex.split(line.replace("\\\n", " "))
     except ValueError as error:
@@ -132,5 +225,9 @@ def _options(line: str) -> Iterator[tuple[str, str | None]]:
         if not word.startswith("-") or re.fullmatch(r"-[\d.]+", word):
             continue
         option, equals, value = word.partition("=")
-        following = words[place + 1] if place + 1 < len(words) and not words[place + 1].startswith("-") else None
-        yield (option.replace("_", "-") if option.startswith("--") else option), value if equals else following
+        following: list[str] = []
+        for later in words[place + 1 :]:
+            if later.startswith("-"):
+                break
+            following.append(later)
+        yield (option.replace("_", "-") if option.startswith("--") else option), [value] if equals else following

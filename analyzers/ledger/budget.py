@@ -6,7 +6,7 @@ import msgspec
 
 from oomctl.analyzers.ledger.kv import blocks_of, max_concurrency, printed_tokens
 from oomctl.analyzers.ledger.rank import rank_of
-from oomctl.schemas.ledger import GIB, Component, Entry, Ledger, Pool, Summary
+from oomctl.schemas.ledger import GIB, Component, Entry, KvLayout, Ledger, Pool, Summary
 
 if TYPE_CHECKING:
     from oomctl.analyzers.ledger.engine import Engine
@@ -55,6 +55,7 @@ def add_pool(ledger: Ledger, engine: "Engine") -> None:
             low, high = max(entry.bytes - less, 0), entry.bytes + more
             entry = msgspec.structs.replace(entry, low_bytes=low, high_bytes=high)
         ledger.entries.append(entry)
+        ledger.entries += _scales(entry, own, engine)
     first = next(own for own in ledger.kv if own.bytes_per_block)
     need = first.blocks_per_request + (engine.version >= NULL_BLOCK_COUNTED_FROM)
     ledger.pool = Pool(
@@ -65,6 +66,15 @@ def add_pool(ledger: Ledger, engine: "Engine") -> None:
         starts=blocks >= need and blocks > 0,
         spare_bytes=(blocks - need) * first.bytes_per_block,
     )
+
+
+def _scales(pool: Entry, own: KvLayout, engine: "Engine") -> list[Entry]:
+    """Of a packed pool the bytes that are scales; there is no residual window of higher precision."""
+    if not engine.kv_scale_bytes or pool.bytes is None or not own.bytes_per_token:
+        return []
+    size = pool.bytes * own.scale_bytes_per_token // own.bytes_per_token
+    text = "a scale per token and head for its key and for its value"
+    return [msgspec.structs.replace(pool, owner="scales of keys and values", bytes=size, formula=text, within="KV blocks")]
 
 
 def _budget(ledger: Ledger, engine: "Engine", rank: int) -> int | None:
@@ -118,14 +128,15 @@ def _pool_entry(rank: int, size: int | None, quality: str | None, reason: str) -
     )
 
 
-def summary(ledger: Ledger, on_disk: int, engine: "Engine") -> Summary:
+def summary(ledger: Ledger) -> Summary:
     """The figures of a release artifact; what was measured is filled in by `oomctl ledger measure`."""
-    ranks = [rank_of(stage, engine) for stage in range(len(ledger.kv))]
+    ranks = list(dict.fromkeys(entry.rank for entry in ledger.entries))
+    on_disk = next((entry.bytes for entry in ledger.entries if entry.place == "disk"), None)
     pools = [ledger.total("kv_pool", rank) for rank in ranks]
     known = [pool for pool in pools if pool is not None]
     rooms = [room for rank in ranks if (room := _room(ledger, rank)) is not None]
     return Summary(
-        raw_weight_gib=round(on_disk / GIB, 4),
+        raw_weight_gib=None if on_disk is None else round(on_disk / GIB, 4),
         measured_weight_steady_gib_per_rank=None,
         measured_runtime_peak_gib_per_rank=None,
         kv_kib_per_token_per_rank=max(own.bytes_per_token for own in ledger.kv) / 2**10,

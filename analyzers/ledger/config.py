@@ -16,6 +16,8 @@ from oomctl.analyzers.ledger.vision import read_vision
 from oomctl.schemas.errors import OomctlError
 
 DTYPE_BYTES = {"bfloat16": 2, "float16": 2, "half": 2, "float32": 4, "float": 4}
+UNBOUNDED = 2048
+"""Positions that vLLM assumes of a model that names none. Source: vLLM config/model.py, _get_and_verify_max_len."""
 _MOST_LAYERS = 2000
 _LARGEST_CONFIG = 16 * 2**20
 
@@ -96,12 +98,17 @@ def from_mapping(
         ropes=ropes(fields, _rotary_dim(fields, layers), kinds, traits.rotary_float32)
         if attends and traits.rotates
         else (),
-        max_positions=fields.need("max_position_embeddings", "n_positions", "max_seq_len", "seq_length"),
+        max_positions=_positions(fields, bool(attends)),
         vision=vision,
         quantization=read_quantization(declared, where),
         lower_bounds=tuple(lower_bounds),
         config_hash=config_hash,
     )
+
+
+def _positions(fields: Fields, attends: bool) -> int:
+    names = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
+    return fields.need(*names) if attends else fields.maybe(*names) or UNBOUNDED
 
 
 def _read(path: Path) -> tuple[dict[str, Any], str]:
@@ -179,8 +186,11 @@ def _is_sparse(fields: Fields, index: int) -> bool:
     frequency = fields.get("moe_layer_freq")
     if isinstance(frequency, list):
         return index < len(frequency) and bool(frequency[index])
-    if index < (fields.maybe("first_k_dense_replace") or 0):
+    if index < (fields.maybe("first_k_dense_replace", "num_dense_layers") or 0):
         return False
+    period = fields.maybe("expert_layer_period")
+    if period:
+        return index % period == (fields.maybe("expert_layer_offset") or 0)
     dense = fields.get("mlp_only_layers")
     if isinstance(dense, list) and index in dense:
         return False
@@ -190,8 +200,14 @@ def _is_sparse(fields: Fields, index: int) -> bool:
 
 def _mlp(fields: Fields, traits: Traits) -> Mlp:
     bias = fields.flag("mlp_bias", default=bool(traits.mlp_bias))
+    width = fields.need("intermediate_size_mlp", "intermediate_size", "ffn_hidden_size", "n_inner", "block_ff_dim")
+    step, scale = fields.maybe("block_multiple_of"), fields.get("block_ffn_dim_multiplier")
+    if step and fields.flag("block_auto_adjust_ff_dim"):
+        # LFM 2 gives the width of an ungated layer. Source: vLLM model_executor/models/lfm2.py, Lfm2MLP.
+        width = int(2 * width / 3 * (scale if isinstance(scale, int | float) and 0 < scale < 2**16 else 1))
+        width = -(-width // step) * step
     return Mlp(
-        intermediate=fields.need("intermediate_size_mlp", "intermediate_size", "ffn_hidden_size", "n_inner"),
+        intermediate=width,
         gated=traits.gated,
         bias=bias,
     )

@@ -25,7 +25,7 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
         gpu_blocks: `--num-gpu-blocks-override`.
         kv_bytes: `--kv-cache-memory-bytes`, which bypasses the budget.
         eager: `--enforce-eager`, or a mode without graphs.
-        graph_sizes: Batch sizes of which graphs are captured; None: the default.
+        graph_sizes, graph_limit: Batch sizes of which graphs are captured, and the largest one; None: the default.
         loras, lora_rank, cpu_loras: Adapters in one batch, their largest rank, and how many are kept on the host; no
             adapters where `loras` is 0.
         kv_connector, kv_buffer_bytes: Of `--kv-transfer-config`.
@@ -52,6 +52,7 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     hybrid_groups: bool = True
     eager: bool = False
     graph_sizes: tuple[int, ...] | None = None
+    graph_limit: int | None = None
     loras: int = 0
     lora_rank: int = 16
     cpu_loras: int | None = None
@@ -61,6 +62,8 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     kv_buffer_bytes: int | None = None
     static_share: float | None = None
     """SGLang's `--mem-fraction-static`."""
+    max_tokens: int | None = None
+    """SGLang's `--max-total-tokens`."""
 
     def capture_sizes(self) -> tuple[int, ...]:
         """Batch sizes of which graphs are captured.
@@ -72,8 +75,8 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
         """
         if self.graph_sizes is not None:
             return self.graph_sizes
-        most = min(2 * self.max_requests, 512)
-        return tuple(size for size in (1, 2, 4, *range(8, 256, 8), *range(256, 513, 16)) if size <= most)
+        most = min(2 * self.max_requests, 512) if self.graph_limit is None else self.graph_limit
+        return tuple(size for size in (1, 2, 4, *range(8, 256, 8), *range(256, min(most, 2**14) + 1, 16)) if size <= most)
 
     @property
     def is_v0(self) -> bool:

@@ -93,8 +93,6 @@ def graphs(shape: ModelShape, engine: Engine, layers: tuple[Layer, ...]) -> Esti
     It grows with the layers and their width; the rows that were fitted capture 51 sizes twice, with piecewise and with full
     graphs, and other numbers of sizes scale what grows.
     """
-    if engine.eager:
-        return Estimate(bytes=0, low_bytes=0, high_bytes=0, formula="no graphs under --enforce-eager")
     unfit = _unfit(engine)
     if unfit:
         return Estimate(bytes=None, reason=unfit)

@@ -25,6 +25,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: str
     token_bytes: int = 0
+    scale_bytes: int = 0
+    """Of `token_bytes`."""
     state_bytes: int = 0
     span: int | None = None
     """Tokens that it looks back on, where not all."""
@@ -92,6 +94,7 @@ def layout(layers: tuple[Layer, ...], shape: ModelShape, engine: Engine, max_mod
             bytes_per_block=block * per_token,
             bytes_per_token=per_token,
             blocks_per_request=group.blocks_per_request,
+            scale_bytes_per_token=sum(spec.scale_bytes for spec in tokens),
         )
     buckets = Counter(found)
     size = group_size(list(buckets.values()))
@@ -114,6 +117,7 @@ def layout(layers: tuple[Layer, ...], shape: ModelShape, engine: Engine, max_mod
         bytes_per_block=page * size,
         bytes_per_token=sum(spec.token_bytes for spec in tokens if spec.span is None),
         blocks_per_request=sum(group.blocks_per_request for group in groups),
+        scale_bytes_per_token=sum(spec.scale_bytes for spec in tokens if spec.span is None),
     )
 
 
@@ -159,12 +163,14 @@ def _attention(own: Attention, shape: ModelShape, engine: Engine) -> Spec:
     element = engine.kv_bits(engine.dtype_bytes or shape.element_bytes) / 8
     heads = kv_heads_per_rank(own.kv_heads, engine.tensor_parallel)
     size = attention_token_bytes(heads, own.head_dim, own.value_dim, element, engine.kv_scale_bytes)
+    scales = 2 * heads * engine.kv_scale_bytes
     if own.chunk:
-        return Spec(kind="chunked" if engine.hybrid_groups else "full", token_bytes=size, span=own.chunk)
+        kind = "chunked" if engine.hybrid_groups else "full"
+        return Spec(kind=kind, token_bytes=size, scale_bytes=scales, span=own.chunk)
     # Without groups of their own, windowed layers keep everything.
     if own.window and engine.hybrid_groups and not engine.is_v0:
-        return Spec(kind="sliding", token_bytes=size, span=own.window)
-    return Spec(kind="full", token_bytes=size)
+        return Spec(kind="sliding", token_bytes=size, scale_bytes=scales, span=own.window)
+    return Spec(kind="full", token_bytes=size, scale_bytes=scales)
 
 
 def _latent(own: Mla, shape: ModelShape, engine: Engine) -> list[Spec]:

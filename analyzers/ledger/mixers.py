@@ -2,10 +2,10 @@
 
 from oomctl.analyzers.ledger.architectures import Traits
 from oomctl.analyzers.ledger.fields import Fields
+from oomctl.analyzers.ledger.recurrent import RECURRENT, recurrent
 from oomctl.analyzers.ledger.shape import Attention, Mla, State
 from oomctl.schemas.errors import OomctlError
 
-_STATE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 _PATTERN = {"M": "mamba_only", "*": "attention_only", "-": "mlp_only", "E": "moe_only"}
 _LISTED = {
     "full_attention": "full_attention",
@@ -15,6 +15,7 @@ _LISTED = {
     "chunked_attention": "chunked_attention",
     "linear_attention": "linear_attention",
     "mamba": "mamba",
+    "conv": "short_conv",
 }
 _HALVES = {"mamba": "mamba_only", "attention": "attention_only", "mlp": "mlp_only", "moe": "moe_only"}
 
@@ -23,9 +24,11 @@ def attention_kinds(fields: Fields, count: int, architecture: str) -> list[str]:
     """The kind of each layer, from whichever field tells.
 
     Returns:
-        One of full_attention, sliding_attention, chunked_attention, linear_attention, kda, mamba, or of the kinds that
-        end in `_only` (a layer without the other half), per layer.
+        One of full_attention, sliding_attention, chunked_attention, linear_attention, kda, mamba, short_conv, or of the
+        kinds that end in `_only` (a layer without the other half), per layer.
     """
+    if fields.get("state_size") and not fields.get("num_attention_heads"):
+        return ["mamba_only"] * count
     pattern = fields.get("hybrid_override_pattern")
     if isinstance(pattern, str):
         if set(pattern) - set(_PATTERN):
@@ -42,6 +45,10 @@ def attention_kinds(fields: Fields, count: int, architecture: str) -> list[str]:
         if len(listed) < count:
             raise OomctlError(f"layer_types names {len(listed)} of {count} layers ({fields.where})")
         return [known[kind] for kind in listed[:count]]
+    period = fields.maybe("attn_layer_period")
+    if period:
+        offset = fields.maybe("attn_layer_offset") or 0
+        return ["full_attention" if index % period == offset else "mamba" for index in range(count)]
     linear = fields.object("linear_attn_config")
     if linear:
         full = linear.get("full_attn_layers") or []
@@ -73,12 +80,8 @@ def window_of(fields: Fields) -> int | None:
 
 def mixer(fields: Fields, traits: Traits, kind: str) -> Attention | Mla | State:
     """The mixer of a layer of this kind."""
-    if kind == "linear_attention":
-        return _gated_delta_net(fields)
-    if kind == "kda":
-        return _kimi_delta(fields)
-    if kind in ("mamba", "mamba_only"):
-        return _mamba2(fields)
+    if kind in RECURRENT:
+        return recurrent(fields, kind)
     if fields.get("kv_lora_rank"):
         return _mla(fields)
     return _attention(fields, traits, kind)
@@ -119,84 +122,4 @@ def _mla(fields: Fields) -> Mla:
         value_dim=fields.need("v_head_dim"),
         index_heads=fields.maybe("index_n_heads") or 0,
         index_dim=fields.maybe("index_head_dim") or 0,
-    )
-
-
-def _state_bytes(fields: Fields, *names: str, default: int | None = None) -> int | None:
-    value = fields.get(*names)
-    if value is None:
-        return default
-    name = str(value).removeprefix("torch.")
-    if name not in _STATE_BYTES:
-        raise OomctlError(f'{names[0]} "{name[:40]}" is not known ({fields.where})', f"known: {', '.join(_STATE_BYTES)}")
-    return _STATE_BYTES[name]
-
-
-def _gated_delta_net(fields: Fields) -> State:
-    """Gated delta net: conv of 2 key and 1 value streams, a state of value heads x key x value dims."""
-    hidden = fields.need("hidden_size")
-    keys = fields.need("linear_num_key_heads") * fields.need("linear_key_head_dim")
-    value_heads = fields.need("linear_num_value_heads")
-    values = value_heads * fields.need("linear_value_head_dim")
-    kernel = fields.need("linear_conv_kernel_dim")
-    return State(
-        kind="gated_delta_net",
-        conv_channels=2 * keys + values,
-        conv_kernel=kernel,
-        state_elements=values * fields.need("linear_key_head_dim"),
-        state_bytes=_state_bytes(fields, "mamba_ssm_dtype"),
-        weights=(
-            ("linear_attn.in_proj_qkv", hidden, 2 * keys + values, "column"),
-            ("linear_attn.in_proj_z", hidden, values, "column"),
-            ("linear_attn.in_proj_ba", hidden, 2 * value_heads, "column"),
-            ("linear_attn.out_proj", values, hidden, "row"),
-        ),
-        small_elements=(2 * keys + values) * kernel + 2 * value_heads + fields.need("linear_value_head_dim"),
-    )
-
-
-def _kimi_delta(fields: Fields) -> State:
-    """Kimi delta attention: three short convolutions, a square state per head."""
-    linear = fields.object("linear_attn_config")
-    hidden, heads, dim = fields.need("hidden_size"), linear.need("num_heads"), linear.need("head_dim")
-    kernel = linear.need("short_conv_kernel_size")
-    wide = heads * dim
-    return State(
-        kind="kda",
-        conv_channels=3 * wide,
-        conv_kernel=kernel,
-        state_elements=wide * dim,
-        state_bytes=4,
-        weights=(
-            *((f"self_attn.{name}_proj", hidden, wide, "column") for name in "qkv"),
-            ("self_attn.f_a_proj", hidden, dim, "replicated"),
-            ("self_attn.f_b_proj", dim, wide, "column"),
-            ("self_attn.b_proj", hidden, heads, "column"),
-            ("self_attn.g_a_proj", hidden, dim, "replicated"),
-            ("self_attn.g_b_proj", dim, wide, "column"),
-            ("self_attn.o_proj", wide, hidden, "row"),
-        ),
-        small_elements=3 * wide * kernel + wide + heads + dim,
-    )
-
-
-def _mamba2(fields: Fields) -> State:
-    """Mamba 2: conv of the inner width and both group states, a state of heads x head dim x state size."""
-    hidden = fields.need("hidden_size")
-    heads, dim = fields.need("mamba_num_heads", "mamba_n_heads"), fields.need("mamba_head_dim", "mamba_d_head")
-    groups = fields.need("n_groups", "mamba_n_groups")
-    size = fields.need("ssm_state_size", "mamba_d_state")
-    kernel = fields.need("conv_kernel", "mamba_d_conv")
-    inner = heads * dim
-    return State(
-        kind="mamba2",
-        conv_channels=inner + 2 * groups * size,
-        conv_kernel=kernel,
-        state_elements=inner * size,
-        state_bytes=_state_bytes(fields, "mamba_ssm_cache_dtype", "mamba_ssm_dtype"),
-        weights=(
-            ("mixer.in_proj", hidden, 2 * inner + 2 * groups * size + heads, "column"),
-            ("mixer.out_proj", inner, hidden, "row"),
-        ),
-        small_elements=(inner + 2 * groups * size) * (kernel + 1) + 3 * heads + inner,
     )

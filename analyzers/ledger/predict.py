@@ -2,9 +2,11 @@
 
 import msgspec
 
-from oomctl.analyzers.ledger import budget, estimates, steady
+from oomctl.analyzers.ledger import adapters, budget, headroom, loading, runtime, steady
+from oomctl.analyzers.ledger.checkpoint import Checkpoint
 from oomctl.analyzers.ledger.engine import Engine
 from oomctl.analyzers.ledger.kv import layout
+from oomctl.analyzers.ledger.packing import Quantization
 from oomctl.analyzers.ledger.partition import stages
 from oomctl.analyzers.ledger.quantization import online
 from oomctl.analyzers.ledger.rank import Entries, Rank
@@ -12,26 +14,37 @@ from oomctl.analyzers.ledger.shape import ModelShape
 from oomctl.analyzers.ledger.weights import disk_bytes
 from oomctl.schemas.ledger import Entry, Ledger, Summary
 
+TOLERANCE = 0.01
+"""By which a checkpoint may differ from its config before it is said."""
 
-def predict(shape: ModelShape, engine: Engine, device: int | None = None) -> Ledger:
+
+def predict(shape: ModelShape, engine: Engine, device: int | None = None, checkpoint: Checkpoint | None = None) -> Ledger:
     """Every byte of each pipeline stage's rank; the tensor-parallel ranks of a stage are alike.
 
     Args:
         shape: Of the model.
         engine: Its version and arguments.
         device: Total bytes of a device; without them there is no budget and no pool, unless the engine fixes it.
+        checkpoint: What lies on disk, from its headers.
 
     Raises:
         OomctlError: The combination cannot run, such as a dimension that does not divide.
     """
     notes = [f"lower bound: {text}" for text in shape.lower_bounds]
+    unpacked = None
     if engine.quantization and shape.quantization.name == "none":
+        unpacked = shape.quantization
         shape = msgspec.structs.replace(shape, quantization=online(engine.quantization))
     length = engine.max_model_len or shape.max_positions
     if length > shape.max_positions:
         notes.append(f"max_model_len {length} is beyond the model's {shape.max_positions} positions")
     ranks = _ranks(shape, engine, length)
-    entries: list[Entry] = [entry for rank in ranks for entry in (*steady.weights(rank), *_runtime(rank))]
+    entries: list[Entry] = [
+        entry
+        for rank in ranks
+        for entry in (*steady.weights(rank), *loading.loading(rank, checkpoint, unpacked), *_beside(rank))
+    ]
+    notes += _beside_config(shape, checkpoint, unpacked)
     ledger = Ledger(
         model=shape.name,
         architecture=shape.architecture,
@@ -50,7 +63,8 @@ def predict(shape: ModelShape, engine: Engine, device: int | None = None) -> Led
         notes=notes,
     )
     budget.add_pool(ledger, engine)
-    ledger.summary = budget.summary(ledger, disk_bytes(shape), engine)
+    headroom.add(ledger)
+    ledger.summary = budget.summary(ledger)
     return ledger
 
 
@@ -68,10 +82,24 @@ def _ranks(shape: ModelShape, engine: Engine, length: int) -> list[Rank]:
     return found
 
 
-def _runtime(rank: Rank) -> Entries:
-    shape, engine = rank.shape, rank.engine
-    peak = estimates.activation(shape, engine, rank.layers, rank.last)
-    yield rank.estimated("activation", "iteration", "profiling peak", peak)
-    yield rank.estimated("non_torch", "worker", "driver and collectives", estimates.non_torch(engine))
-    yield rank.estimated("context", "worker", "before the first snapshot", estimates.context(engine))
-    yield rank.estimated("graph_pool", "worker", "captured graphs", estimates.graphs(shape, engine, rank.layers))
+def _beside(rank: Rank) -> Entries:
+    """What a rank holds beside its weights and KV blocks."""
+    yield from adapters.adapters(rank)
+    yield from runtime.peak(rank)
+    yield from runtime.workspaces(rank)
+    yield from runtime.collectives(rank)
+    yield from runtime.graphs(rank)
+    yield from runtime.tables(rank)
+    yield from runtime.transfers(rank)
+    yield from headroom.asked(rank)
+
+
+def _beside_config(shape: ModelShape, checkpoint: Checkpoint | None, unpacked: Quantization | None) -> list[str]:
+    """Whether the checkpoint holds what its config says."""
+    if checkpoint is None:
+        return []
+    expected = disk_bytes(shape if unpacked is None else msgspec.structs.replace(shape, quantization=unpacked))
+    share = checkpoint.tensor_bytes / expected - 1
+    if abs(share) <= TOLERANCE:
+        return []
+    return [f"the checkpoint holds {checkpoint.tensor_bytes} B of tensors, {share:+.1%} beside what its config tells"]

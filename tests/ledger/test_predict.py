@@ -49,13 +49,13 @@ def test_a_pool_given_in_bytes_needs_no_estimate(tmp_path: Path) -> None:
     ledger = predict(ModelShape.from_config(configs.write(tmp_path, configs.DENSE)), Engine(kv_bytes=2**20))
     assert ledger.pool is not None
     assert ledger.pool.blocks == 2**20 // ledger.kv[0].bytes_per_block
-    assert {entry.quality for entry in ledger.entries if entry.component == "kv_pool"} == {"predicted"}
+    assert {entry.quality for entry in ledger.entries if entry.owner == "KV blocks"} == {"predicted"}
 
 
 def test_an_estimated_pool_has_the_interval_of_what_it_is_left_by(tmp_path: Path) -> None:
     ledger = predict(ModelShape.from_config(configs.write(tmp_path, configs.DENSE)), Engine(), 80 * 2**30)
-    pool = next(entry for entry in ledger.entries if entry.component == "kv_pool")
-    charged = [entry for entry in ledger.entries if entry.component in ("activation", "non_torch")]
+    pool = next(entry for entry in ledger.entries if entry.owner == "KV blocks")
+    charged = [entry for entry in ledger.entries if entry.counts and entry.component in ("activation", "non_torch")]
     width = sum((entry.high_bytes or 0) - (entry.low_bytes or 0) for entry in charged)
     assert (pool.high_bytes or 0) - (pool.low_bytes or 0) == width > 0
     assert (pool.low_bytes or 0) < (pool.bytes or 0) < (pool.high_bytes or 0)
@@ -63,7 +63,7 @@ def test_an_estimated_pool_has_the_interval_of_what_it_is_left_by(tmp_path: Path
 
 def test_what_is_unknown_is_null_with_its_reason(tmp_path: Path) -> None:
     ledger = predict(ModelShape.from_config(configs.write(tmp_path, configs.DENSE)), Engine(version=(0, 11)), 80 * 2**30)
-    unknown = [entry for entry in ledger.entries if entry.bytes is None]
+    unknown = [entry for entry in ledger.entries if entry.bytes is None and entry.counts]
     assert {entry.component for entry in unknown} == {"activation", "non_torch", "context", "graph_pool", "kv_pool"}
     assert all(entry.reason and entry.quality is None for entry in unknown)
     assert ledger.pool is None
@@ -82,7 +82,10 @@ def test_arguments_as_people_write_them() -> None:
     line = "vllm serve org/model \\\n --tensor_parallel_size=4 -pp 2 --max-model-len 32k --kv-cache-dtype fp8 --enable-lora"
     own, notes = parse_engine("vllm==0.19.0", line)
     assert (own.tensor_parallel, own.pipeline_parallel, own.max_model_len, own.kv_dtype) == (4, 2, 32000, "fp8")
-    assert notes == ["--enable-lora is not counted"]
+    assert own.loras == 1
+    assert notes == []
+    assert parse_engine("vllm", "--max-loras 4")[0].loras == 0
+    assert parse_engine("vllm", "--cpu-offload-gb 4")[1] == ["--cpu-offload-gb is not counted"]
     for wrong in ("--tp zero", "--tp 0", "--gpu-memory-utilization 95", "--speculative-config x", "'"):
         with pytest.raises(OomctlError):
             parse_engine("vllm", wrong)
@@ -92,7 +95,9 @@ def test_the_command(tmp_path: Path) -> None:
     config = configs.write(tmp_path, configs.DENSE)
     ran = oomctl("ledger", "predict", str(config), "--device", "80GiB", "--json")
     ledger = msgspec.json.decode(ran.out.encode(), type=Ledger)
-    assert ledger.total("weights") == sum(entry.bytes or 0 for entry in ledger.entries if entry.component == "weights")
+    assert ledger.total("weights") == sum(
+        entry.bytes or 0 for entry in ledger.entries if entry.component == "weights" and entry.counts
+    )
     text = oomctl("ledger", "predict", str(tmp_path), "--device", "H100-80GB").out
     assert "RANK 0" in text and "POOL" in text
 

@@ -2,13 +2,16 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from oomctl.cli.kept import read_ledger
 from oomctl.cli.options import Format, FormatOption, JsonOption, PathsArgument, chosen_format
 from oomctl.schemas.errors import ExitCode, OomctlError
+
+if TYPE_CHECKING:
+    from oomctl.analyzers.ledger.checkpoint import Checkpoint
 
 ledger = typer.Typer(
     name="ledger",
@@ -33,6 +36,10 @@ def predict(
     device: Annotated[
         str | None, typer.Option("--device", metavar="NAME|SIZE", help="H100-80GB, or its total as 80GiB or in bytes.")
     ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option("--checkpoint", metavar="PATH", help="Its safetensors (file, index, folder) or GGUF file."),
+    ] = None,
     format: FormatOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -44,8 +51,9 @@ def predict(
     from oomctl.analyzers.ledger.predict import predict as run
     from oomctl.analyzers.ledger.shape import ModelShape
 
-    read, notes = parse_engine(engine, engine_args)
-    found = run(ModelShape.from_config(config), read, _device(device))
+    total = _device(device)
+    read, notes = parse_engine(engine, engine_args, total)
+    found = run(ModelShape.from_config(config), read, total, _checkpoint(config, checkpoint))
     found.notes += notes
     if chosen is Format.JSON:
         import msgspec
@@ -55,6 +63,19 @@ def predict(
     from oomctl.cli.render.ledger import ledger_text
 
     sys.stdout.write(ledger_text(found))
+
+
+def _checkpoint(config: Path, given: Path | None) -> "Checkpoint | None":
+    """What was named, else what lies in the model's folder."""
+    from oomctl.analyzers.ledger.checkpoint import read_checkpoint
+
+    if given is not None:
+        return read_checkpoint(given)
+    if config.is_dir() and any(
+        next(config.glob(pattern), None) for pattern in ("*.safetensors", "*.safetensors.index.json")
+    ):
+        return read_checkpoint(config)
+    return None
 
 
 def _device(text: str | None) -> int | None:

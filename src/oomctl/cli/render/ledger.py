@@ -25,10 +25,15 @@ def _lines(ledger: Ledger) -> Iterator[str]:
         yield f"RANK {rank}{alike}"
         own = [entry for entry in ledger.entries if entry.rank == rank]
         for entry in own:
-            yield _entry(entry)
+            if entry.counts:
+                yield _entry(entry)
+                yield from (_entry(part, "  in it: ") for part in own if part.within == entry.owner)
         weights = ledger.total("weights", rank)
         if weights is not None:
-            yield f"  {'weights in all':<34}{weights / GIB:>12.3f} GiB"
+            yield f"  {'weights in all':<44}{weights / GIB:>12.3f} GiB"
+        yield from _section("WHILE LOADING", [entry for entry in own if entry.lifetime == "load"])
+        yield from _section("ON THE HOST", [entry for entry in own if entry.place == "host" and entry.lifetime != "load"])
+        yield from _section("MAY COME ON TOP", [entry for entry in own if entry.lifetime == "headroom"])
     yield ""
     for own_kv in ledger.kv[:1]:
         yield f"KV  {own_kv.bytes_per_token / 2**10:.2f} KiB per token and rank · {own_kv.bytes_per_block} B per block"
@@ -54,12 +59,19 @@ def _lines(ledger: Ledger) -> Iterator[str]:
         yield f"note: {escape(note)}"
 
 
-def _entry(entry: Entry) -> str:
-    name = f"{entry.component}: {entry.owner}"
+def _section(title: str, entries: list[Entry]) -> Iterator[str]:
+    if entries:
+        yield f"  {title}"
+        yield from map(_entry, entries)
+
+
+def _entry(entry: Entry, lead: str = "") -> str:
+    place = "" if entry.place == "device" else f" ({entry.place})"
+    name = f"{lead}{entry.component}: {entry.owner}{place}"
     if entry.bytes is None:
-        return f"  {name:<34}{'unknown':>12}      {escape(entry.reason)}"
-    text = f"  {name:<34}{entry.bytes / GIB:>12.3f} GiB  {entry.quality}"
-    if entry.low_bytes is not None and entry.high_bytes is not None:
+        return f"  {escape(name):<44}{'unknown':>12}      {escape(entry.reason)}"
+    text = f"  {escape(name):<44}{entry.bytes / GIB:>12.3f} GiB  {entry.quality}"
+    if entry.low_bytes is not None and entry.high_bytes is not None and entry.low_bytes < entry.high_bytes:
         text += f", {entry.low_bytes / GIB:.2f} to {entry.high_bytes / GIB:.2f}"
     return text + (", at least" if entry.lower_bound else "")
 
