@@ -22,7 +22,7 @@ TOLD: dict[str, tuple[OomClass, str, float]] = {
     "model_instance": ("warm_up", "kernels", 0.6),
     "warm_up_batch": ("warm_up", "profile", 0.85),
     "kv_buffer": ("warm_up", "kv_pool", 0.85),
-    "compute_buffer": ("warm_up", "kernels", 0.7),
+    "compute_buffer": ("warm_up", "compute", 0.7),
     "wake_up": ("recovery", "wake_up", 0.85),
 }
 """What an engine's own report tells of the moment: class, part and weight by the error_type that its reader gives."""

@@ -17,6 +17,7 @@ CAUSES = {
     "kv_pool": ("kv_pool_allocation", "the KV pool was sized to more than was left"),
     "profile": ("profiling_run", "the profiling run executes the largest batch that is allowed"),
     "kernels": ("kernel_warm_up", "kernels are run once for the largest shapes"),
+    "compute": ("compute_buffers", "the working memory of the largest batch is reserved once, beside weights and KV cache"),
     "compile": ("compilation", "the compiler runs the model on example inputs"),
 }
 """By the part of the warm-up, the most telling first."""
@@ -53,7 +54,7 @@ def assess(case: Case) -> Assessment:
     reported_part, weight, reported = told(case, "warm_up")
     if reported:
         result.add("the engine reports it of what it makes after the weights", weight, reported)
-        part = part or reported_part
+        part = reported_part if part in (None, "kernels") else part
     if case.stage == "warm_up" and case.frame_phase in (None, "warm_up", "serving") and case.root["what"] != "refusal":
         result.add("the weights were loaded and the server was not ready yet", 0.5, case.stage_rows)
         if part is None and case.stage_rows and case.stage_rows[0]["phase"] == "capturing":
@@ -73,7 +74,7 @@ def assess(case: Case) -> Assessment:
         result.object("the server was ready and serving", 0.7, case.stage_rows)
     if result.evidence:
         name, detail = CAUSES.get(part or "", ("warm_up_peak", "the warm-up needs more than was left"))
-        shown = (case.frames_of("warm_up", part) if part else [])[:1]
+        shown = (case.frames_of("warm_up", part) if part else [])[:1] or (reported if part == reported_part else [])
         if case.encoder and part in ("profile", None):
             result.add(f"images, video or sound were being encoded: {frame_words(case.encoder)}", 0.2, case.encoder[:1])
             name, detail, shown = "multimodal_encoder", _ENCODER, case.encoder[:1]

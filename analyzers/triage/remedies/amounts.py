@@ -15,6 +15,8 @@ from oomctl.analyzers.triage.words import GIB, printed, size
 from oomctl.schemas.verdict import Incident, Remedy
 
 _ESTIMATE = re.compile(r"estimated maximum model length is (\d{1,12})")
+LEAST_KEPT = 0.125
+"""Of a value: an eighth is as far as a proposal goes."""
 _GROWS = ("activation", "logits", "graph_pool")
 """Components whose failed allocation grows with the options that move them."""
 
@@ -45,7 +47,7 @@ def unknown(incident: Incident, choice: Choice, version: Version | None) -> Reme
 
 
 def lowered(case: Case, incident: Incident, choice: Choice, current: float) -> Iterator[Remedy]:
-    """Lower a known value: by what was short where the bytes follow from it, else to half.
+    """Lower a known value: by what was short where the bytes follow from it, else to half, or less if need be.
 
     Args:
         case: The failure.
@@ -61,11 +63,14 @@ def lowered(case: Case, incident: Incident, choice: Choice, current: float) -> I
         if pool and wanted is not None:
             yield _of_pool(choice, current, pool, wanted, short or 0)
             return
-    target = current * (0.75 if choice.option.kind == "share" else 0.5)
-    value = _value(choice, max(target, choice.option.lowest))
     requested = incident.requested_bytes if move.component in _GROWS and incident.resource == "device" else None
-    frees = None if requested is None else requested // 2
-    said = "" if requested is None else f"the failed {size(requested)} grows with it; half of it is {size(frees)}"
+    kept = 0.75 if choice.option.kind == "share" else 0.5
+    while requested and short is not None and requested * (1 - kept) < short and kept > LEAST_KEPT:
+        kept /= 2
+    value = _value(choice, max(current * kept, choice.option.lowest))
+    frees = None if requested is None else round(requested * (1 - float(value) / current))
+    said = f"the failed {size(requested)} grows with it: x (1 - {value} / {current:g}) = {size(frees)}"
+    said = "" if requested is None else said
     exact = predicted.freed(case, choice.option.name, current, float(value)) if move.component == "logits" else None
     if exact is not None:
         frees, said = exact

@@ -1,4 +1,4 @@
-"""Engine arguments as a log prints them: a Python dict, a Namespace, or `key=value` pairs."""
+"""Engine arguments as a log prints them: a Python dict, a Namespace, a Rust struct, or `key=value` pairs."""
 
 from collections.abc import Iterator
 
@@ -7,8 +7,9 @@ from oomctl.collectors.artifacts.logs.pattern import Pattern
 
 _PAIR = Pattern(
     r"""(?:^|[\s,{(])(?:'(?P<quoted>[\w.-]{1,64})'\s*:|(?P<bare>[A-Za-z_]\w{1,63})=)\s*"""
-    r"""(?P<value>'[^'\n]{0,300}'|"[^"\n]{0,300}"|[^\s,{}()\[\]]{1,200})"""
+    r"""(?:Some\((?=[^()\n]{1,300}\)))?(?P<value>'[^'\n]{0,300}'|"[^"\n]{0,300}"|[^\s,{}()\[\]]{1,200})"""
 )
+"""Rust prints what may be absent as `Some(value)`, or as `None`."""
 _OBJECT = Pattern(
     r"""(?:^|[\s,{(])['"]?(limit_mm_per_prompt|limit_mm_data_per_request|mm_processor_kwargs|mm_process_config)['"]?"""
     r"""\s*[:=]\s*(\{(?:[^{}\n]|\{[^{}\n]{0,200}\}){0,300}\})"""

@@ -86,7 +86,7 @@ def _classify(error_type: str, message: str, functions: frozenset[str]) -> Fact 
     for reader in READERS:
         fact = reader.exception(error_type, message, functions)
         if fact is not None:
-            return fact
+            return _with_figures(fact, message)
     full = f"{error_type}: {message}" if error_type else message
     if repeats(full):
         return None
@@ -106,6 +106,17 @@ def _classify(error_type: str, message: str, functions: frozenset[str]) -> Fact 
         fields["error_type"] = error_type
     common = {"device_id": parsed.device} if parsed.device is not None else {}
     return Fact("oom", fields, common)
+
+
+def _with_figures(fact: Fact, message: str) -> Fact:
+    """An engine's own word of device memory, with the figures of the framework's message that it stands below."""
+    if fact.kind != "oom" or fact.fields.get("resource") != "device" or not torch_message.looks_like(message):
+        return fact
+    parsed = torch_message.parse(message)
+    if parsed is None:
+        return fact
+    common = {"device_id": parsed.device} if parsed.device is not None else {}
+    return replace(fact, fields={**parsed.fields, **fact.fields}, common={**common, **fact.common})
 
 
 def neighbours(message: str) -> list[Fact]:

@@ -40,6 +40,7 @@ class LogReading:
         self._quotes = Quotes()
         self._system = system.System()
         self._engines: dict[str, int] = {}
+        self._called: dict[str, str] = {}
         self._stacks = 0
         self._held: Held | None = None
         self._order = Order()
@@ -63,8 +64,10 @@ class LogReading:
 
     @property
     def engines(self) -> tuple[str, ...]:
-        """Engines whose lines were found, the commonest first."""
-        return tuple(sorted(self._engines, key=lambda name: -self._engines[name]))
+        """Engines whose own lines were found, by the name they give themselves, the commonest first; else the framework."""
+        found = sorted(self._engines, key=lambda name: -self._engines[name])
+        known = [name for name in found if name != "pytorch"] or found
+        return tuple(dict.fromkeys(self._called.get(name, name) for name in known))
 
     def follow(self) -> Iterator[Row]:
         """The rows that the log gives so far; to be called again when it has grown. It ends for good where `read` ends."""
@@ -142,8 +145,7 @@ class LogReading:
         facts: list[Fact] = []
         writer: str | None = None
         if not part:
-            for engine, fact in registry.facts(record):
-                self._engines[engine] = self._engines.get(engine, 0) + 1
+            for engine, fact in self._told(record):
                 facts.append(fact)
                 writer = engine if engine in registry.ENGINES else writer
             facts += self._report(record, facts)
@@ -161,6 +163,20 @@ class LogReading:
                 return self._emitter.rows(record, facts, writer)
             self._order.put((record, facts, writer))
         return list(self._in_order()) if self._order else []
+
+    def _told(self, record: Record) -> Iterable[tuple[str, Fact]]:
+        """What registry.facts finds; of a line that several engines print alike, what the one of its header says."""
+        found = list(registry.facts(record))
+        engines = {engine for engine, _ in found} & registry.ENGINES
+        if len(engines) > 1 and record.engine in engines:
+            found = [(engine, fact) for engine, fact in found if engine == record.engine or engine not in engines]
+            engines = {record.engine}
+        for engine, fact in found:
+            if len(engines) < 2:
+                self._engines[engine] = self._engines.get(engine, 0) + 1
+            if fact.kind == "manifest" and (fact.fields["section"], fact.fields["key"]) == ("engine", "name"):
+                self._called[engine] = fact.fields["value"]
+        return found
 
     def _in_order(self) -> Iterator[Row]:
         """The rows of all lines that no open traceback or failure line can precede any more."""

@@ -109,6 +109,9 @@ def _signaled(match: re.Match[str], record: Record) -> Iterator[Fact]:
 @rules.on("ShardCannotStart")
 @rules.on("WebserverFailed")
 @rules.on("Shutting down shards")
+@rules.on("Webserver Crashed")
+@rules.on("WebserverCrashed")
+@rules.on("Error: ", r"^Error: (?:Backend|Warmup|WebServer|Http|Tokio|NotEnoughMemory)\(")
 def _down(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield Fact("lifecycle", {"phase": "stopped", "detail": match[0]})
 

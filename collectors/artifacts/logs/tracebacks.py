@@ -38,8 +38,11 @@ _CELL_CODE = re.compile(r"^-{1,8}> ?(\d{1,9}) (.*)$")
 _MARKS = re.compile(r"^\s*[\^~][\^~\s]*$|^\s*\[Previous line repeated \d+ more times?\]$|^\s*\+?-*\+?\s*$")
 _EXCEPTION = re.compile(r"^((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:: ?(.*))?$", re.DOTALL)
 _NAMED = re.compile(r"(?:Error|Exception|Exit|Interrupt|Dead|Died|OutOfMemory|Timeout|Fault|Failure)\w*$")
-_OTHERS = re.compile(r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL): |(?:\S+: line \d+: +\d+ )?Killed\b|\|={20}")
-"""Bare lines that no exception's message holds: uvicorn's, the shell's word on a kill, a table of PyTorch's."""
+_OTHERS = re.compile(
+    r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL): |(?:\S+: line \d+: +\d+ )?Killed\b|\|={20}|Error: [A-Z]\w{1,60}(?:[({]|$)"
+)
+"""Bare lines that no exception's message holds: uvicorn's, the shell's word on a kill, a table of PyTorch's, the
+result of a program in Rust."""
 _LINK = re.compile(r"^\s*(?:During handling of the above exception|The above exception was the direct cause)")
 
 
