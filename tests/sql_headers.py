@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Iterator
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ PARAMETER = re.compile(r"\$([a-z_]\w*)")
 SCENARIO = "prefill_long_prompt"
 VALUES = {
     "stream": f"scenario:{SCENARIO}", "worker": "w0", "incarnation": "1", "seq": 10**9, "line": 10**9,
-    "stack_id": "scenario-1", "lines": [1, 2],
+    "stack_id": "scenario-1", "lines": [1, 2], "ts": datetime(2026, 1, 1),
 }  # fmt: skip
 """A value for each parameter that a query may take; which rows come of it does not matter here."""
 UNCITED = ("lines",)

@@ -24,7 +24,9 @@ def chain(case: Case, chosen: Assessment | None, others: Foreign) -> list[Cause]
     if case.root["what"] == "death":
         return [Cause(cause=OTHER_DEATH, detail=death.reason(case.root), cites=cite([case.root]))]
     if case.root["what"] == "oom" and case.root["resource"] == "host":
-        return host.causes(case)  # what the classes say is about the device
+        # What else the classes say is about the device.
+        lives = [cause for cause in (chosen.causes if chosen is not None else []) if cause.cause == "earlier_incarnation"]
+        return lives + host.causes(case)
     if case.root["what"] in ("killed", "fault"):
         return host.pressure(case)[0] if silent.of(case) is not None else []
     causes = list(chosen.causes) if chosen is not None else _unclassified(case, others)

@@ -14,6 +14,9 @@ _CAUSES = {
     "transfer": ("transfer_buffers", "buffers for a KV transfer are allocated beside the pool"),
 }
 
+LEFT_SHARE = 0.05
+"""Of what a killed process held: another life that held less did not matter."""
+
 _AGAIN = ("sleeping", "waking", "reloading")
 
 
@@ -41,7 +44,9 @@ def assess(case: Case) -> Assessment:
         late = told or [row for row in case.ask("outcome") if row["what"] == "reloading"]
         if late:
             result.add("the engine says that the memory of the model before did not come back in time", 0.4, late[:1])
-    if case.frame_phase in (None, "load_time", "warm_up", "serving"):
+    if case.root["what"] == "oom" and case.root["resource"] == "host":
+        _overlap_in_the_host(case, result)
+    elif case.frame_phase in (None, "load_time", "warm_up", "serving"):
         _overlap(case, result, foreign(case))
     return result
 
@@ -88,3 +93,17 @@ def _overlap(case: Case, result: Assessment, others: Foreign) -> None:
         )
     detail = "memory of a life that has ended is still held"
     result.causes.insert(0, Cause(cause="earlier_incarnation", bytes=amount, detail=detail, cites=cite(held[:1])))
+
+
+def _overlap_in_the_host(case: Case, result: Assessment) -> None:
+    """Processes of another life held memory of the host, or of the cgroup, in which this one was killed."""
+    others = case.ask("host_lives")
+    held = sum(row["rss_bytes"] or 0 for row in others)
+    own = case.figures["own_process_bytes"]
+    if not others or (own is not None and held < LEFT_SHARE * own):
+        return
+    lives = "another life" if len({row["life"] for row in others}) == 1 else "other lives"
+    pids = ", ".join(str(row["pid"]) for row in others[:3])
+    result.add(f"{lives} of this worker (pid {pids}) held {size(held)} of the same memory", 0.85, others[:3])
+    detail = f"{lives} of this worker still held {size(held)} when the kernel killed this one"
+    result.causes.insert(0, Cause(cause="earlier_incarnation", bytes=held, detail=detail, cites=cite(others[:3])))

@@ -7,6 +7,7 @@ from typing import Any
 
 from oomctl.collectors.recorder.clock import Clock
 from oomctl.collectors.recorder.folder import Folder
+from oomctl.collectors.recorder.host import HostRows
 from oomctl.collectors.recorder.incidents import Incidents
 from oomctl.collectors.recorder.jobs import Hook, Jobs
 from oomctl.collectors.recorder.live import State
@@ -67,6 +68,7 @@ class Recorder:
         self._sources = Sources(settings, state, proc, self._clock)
         worker, life = self._sources.worker, self._sources.incarnation
         self._own = OwnRows(settings.node, worker, state)
+        self._host = HostRows(settings.node, worker, state, proc.parent)
         self._store = Store(folder, resumption, self._clock, (WRITER, worker, settings.node))
         self._watch = Watch(worker, life, state.get("watch"))
         self._jobs = Jobs(self._clock)
@@ -108,8 +110,8 @@ class Recorder:
             return False
         if problem is not None:
             self._problems.append(f"could not write for a while: {problem}")
+        gathered = self._sources.gather(self._clock.wall_us())
         now_us = self._clock.wall_us()
-        gathered = self._sources.gather(now_us)
         rows = self._pending + gathered.old + gathered.rows
         self._pending = []
         rows += self._look(gathered, now_us) + self._report(gathered, now_us)
@@ -129,8 +131,8 @@ class Recorder:
         """End in order: take in what there is, freeze what is due, leave a whole segment."""
         try:
             if self._store.retry():
+                gathered = self._sources.gather(self._clock.wall_us(), final=not self._sources.alive)
                 now_us = self._clock.wall_us()
-                gathered = self._sources.gather(now_us, final=not self._sources.alive)
                 rows = self._pending + gathered.old + gathered.rows + self._look(gathered, now_us)
                 rows += [*self._report(gathered, now_us), self._own.state(now_us, "ok", "ends in order")]
                 self._write(rows, gathered.at)
@@ -147,13 +149,14 @@ class Recorder:
             for outlet in self._outlets:
                 outlet.close()
             self._sources.close()
+            self._host.close()
             os.close(self._lock)
 
     def _look(self, gathered: Gathered, now_us: int) -> list[Row]:
-        """Look for signs that memory ran out; returns rows of the deaths that were seen."""
-        rows = []
+        """Look beside the worker, and for signs that memory ran out; returns rows of what was seen there, and of deaths."""
+        rows = self._host.look(self._sources.processes, now_us)
         self._watch.incarnation = self._sources.incarnation
-        signs = self._watch.rows(gathered.rows, now_us)
+        signs = self._watch.rows([*gathered.rows, *rows], now_us)
         of_deaths, violent = self._watch.deaths(gathered.deaths, now_us)
         signs += of_deaths
         for death in violent:
@@ -161,13 +164,14 @@ class Recorder:
             last_us = death.last_us if death.last_us is not None else now_us
             ts = now_us if 0 <= now_us - last_us < SEEN_US else last_us + 1
             detail = f"pid {death.header.pid} ({death.header.role}) is gone"
-            rows.append(self._own.killed(ts, death.header.incarnation, detail, death.header))
+            rows.append(self._own.ended(ts, death.header.incarnation, detail, self._host.end(death.pid), death.header))
         if self._ended_s is None and not self._sources.alive:
             self._ended_s = self._clock.monotonic_s()
             if not self._sources.have_rings:
                 gone = self._watch.gone(now_us)
                 signs += gone
-                rows += [self._own.killed(sign.ts, sign.incarnation, sign.reason, None) for sign in gone]
+                end = self._host.end(self._settings.pid)
+                rows += [self._own.ended(now_us, self._sources.incarnation, "the process is gone", end, None) for _ in gone]
         self._incidents.signs(signs)
         for sign in signs:
             self._say(_words(sign))
@@ -196,7 +200,8 @@ class Recorder:
 
     def _write(self, rows: list[Row], at: State) -> None:
         known = self._store.state
-        at = at | self._own.at() | self._incidents.at() | {"watch": dict(self._watch.last), "worker": self._sources.worker}
+        at = at | self._own.at() | self._host.at() | self._incidents.at()
+        at = at | {"watch": dict(self._watch.last), "worker": self._sources.worker}
         at = {key: value for key, value in at.items() if known.get(key) != value}
         if rows or at:
             if not self._store.write(rows, at):

@@ -1,16 +1,49 @@
 """What the recorder says itself: losses, its own state, and what it saw of the worker's end."""
 
+import signal
 from typing import Any
 
 from oomctl.collectors.agent.header import Header
+from oomctl.collectors.live.host.ends import End
 from oomctl.collectors.recorder.live import State
 from oomctl.schemas.rows import Row, make_row
 
-KEY = "own"
+_BROKEN: dict[int | None, tuple[str, str]] = {
+    signal.SIGSEGV: ("segfault", "a segmentation fault"),
+    signal.SIGBUS: ("bus_error", "a bus error"),
+    signal.SIGABRT: ("abort", "it aborted itself"),
+}
+"""Ends by a signal that a process brings upon itself."""
 
 
-class OwnRows:
-    """A stream of the recorder's own, numbered on over restarts.
+class Numbered:
+    """Rows that are made beside the worker: a stream of their own, numbered on over restarts.
+
+    Args:
+        name: Of the stream, behind the node's; also the key of its number in the state.
+        node: This host.
+        worker: The worker that is recorded.
+        state: What an earlier recorder knew.
+    """
+
+    def __init__(self, name: str, node: str, worker: str, state: State) -> None:
+        self._name = name
+        self._seq = int(state.get(name, 0))
+        self._common = {"stream": f"{node}/{name}", "node": node, "worker": worker, "source": "host"}
+
+    def row(self, ts: int, kind: str, fields: dict[str, Any], common: dict[str, Any] | None = None) -> Row:
+        """The next row."""
+        self._seq += 1
+        times = {"ts": ts, "ts_quality": "exact", "quality": "measured", "seq": self._seq}
+        return make_row(kind, fields, {**self._common, **times, **(common or {})})
+
+    def at(self) -> State:
+        """The number of the last row."""
+        return {self._name: self._seq}
+
+
+class OwnRows(Numbered):
+    """What the recorder says itself.
 
     Args:
         node: This host.
@@ -19,27 +52,23 @@ class OwnRows:
     """
 
     def __init__(self, node: str, worker: str, state: State) -> None:
-        self._seq = int(state.get(KEY, 0))
-        self._common = {"stream": f"{node}/recorder", "node": node, "worker": worker, "source": "host"}
+        super().__init__("recorder", node, worker, state)
 
     def loss(self, ts: int, reason: str, count: int, detail: str) -> Row:
         """Something is lost."""
-        return self._row(ts, "loss", {"reason": reason, "count": count, "detail": detail})
+        return self.row(ts, "loss", {"reason": reason, "count": count, "detail": detail})
 
     def state(self, ts: int, state: str, detail: str, **fields: Any) -> Row:
         """How the recorder is: ok, degraded or failed."""
-        return self._row(ts, "collector", {"name": "recorder", "state": state, "detail": detail, **fields})
+        return self.row(ts, "collector", {"name": "recorder", "state": state, "detail": detail, **fields})
 
-    def killed(self, ts: int, incarnation: str, detail: str, header: Header | None) -> Row:
-        """A process of the worker is gone, and nobody here saw by which signal."""
+    def ended(self, ts: int, incarnation: str, detail: str, end: End, header: Header | None) -> Row:
+        """A process of the worker is gone and had said nothing; how, where the kernel tells."""
         known = {} if header is None else {"rank": header.rank, "rank_name": header.rank_name or None}
-        return self._row(ts, "lifecycle", {"phase": "killed", "detail": detail}, incarnation=incarnation, **known)
-
-    def at(self) -> State:
-        """The number of the last row."""
-        return {KEY: self._seq}
-
-    def _row(self, ts: int, kind: str, fields: dict[str, Any], **common: Any) -> Row:
-        self._seq += 1
-        times = {"ts": ts, "ts_quality": "exact", "quality": "measured", "seq": self._seq}
-        return make_row(kind, fields, {**self._common, **times, **common})
+        common = {"incarnation": incarnation, **known}
+        if end.signal in _BROKEN:
+            code, words = _BROKEN[end.signal]
+            return self.row(ts, "fault", {"code": code, "detail": f"{detail}: {words}", "fatal": True}, common)
+        how = {"signal": end.signal, "exit_code": end.exit_code}
+        told = "" if end == End() else f": signal {end.signal}" if end.signal else f": status {end.exit_code}"
+        return self.row(ts, "lifecycle", {"phase": "killed", "detail": detail + told, **how}, common)

@@ -8,6 +8,7 @@ from oomctl.collectors.agent.header import Header
 from oomctl.collectors.agent.process import start_ticks
 from oomctl.collectors.agent.reader import Batch, Position, RingReader, ring_paths
 from oomctl.collectors.agent.rows import common_columns, to_row
+from oomctl.collectors.live.host.sampler import Process
 from oomctl.collectors.recorder.failure import completed
 from oomctl.collectors.recorder.live import State
 from oomctl.collectors.recorder.processes import PROC, local_pid, tree
@@ -25,10 +26,12 @@ class Death:
     Attributes:
         header: Of its ring, as it left it.
         last_us: When its last record was written, None where there was none.
+        pid: As it was seen from here; None where it was never seen alive.
     """
 
     header: Header
     last_us: int | None
+    pid: int | None = None
 
 
 @dataclass
@@ -61,6 +64,7 @@ class _Followed:
     pid: int | None
     counters: tuple[int, int]
     last_us: int | None = None
+    alive: bool = False
 
 
 class RingSet:
@@ -88,6 +92,16 @@ class RingSet:
     def headers(self) -> list[Header]:
         """Of the rings that are followed."""
         return [ring.header for ring in self._followed.values()]
+
+    @property
+    def processes(self) -> list[Process]:
+        """Those that write the rings, as far as they are on this host and lived at the last round."""
+        named = ("incarnation", "rank", "rank_name", "device_id")
+        found = {}
+        for ring in self._followed.values():
+            if ring.pid is not None and ring.alive:
+                found[ring.pid] = Process(ring.pid, {name: ring.common[name] for name in named})
+        return list(found.values())
 
     @property
     def incarnation(self) -> str | None:
@@ -130,12 +144,12 @@ class RingSet:
         found = Drained()
         for path, ring in list(self._followed.items()):
             # Asked before reading: what was written before the death is there then.
-            alive = ring.pid is not None and start_ticks(ring.pid, self._proc) == ring.header.start_ticks
-            batch = ring.reader.read(final=not alive, limit=limit)
+            ring.alive = ring.pid is not None and start_ticks(ring.pid, self._proc) == ring.header.start_ticks
+            batch = ring.reader.read(final=not ring.alive, limit=limit)
             full = len(batch.records) >= limit
             found.full |= full
             self._take(path, ring, batch, found)
-            if not alive and not full:
+            if not ring.alive and not full:
                 self._end(path, ring, found)
         return found
 
@@ -169,7 +183,7 @@ class RingSet:
         ring.counters = counters
 
     def _end(self, path: Path, ring: _Followed, found: Drained) -> None:
-        found.deaths.append(Death(ring.reader.header, ring.last_us))
+        found.deaths.append(Death(ring.reader.header, ring.last_us, ring.pid))
         found.at[KEY + path.stem] = DONE
         ring.reader.close()
         del self._followed[path]

@@ -5,10 +5,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from oomctl.collectors.agent.process import start_ticks
+from oomctl.collectors.live.host.sampler import Process
 from oomctl.collectors.recorder.beside import Beside
 from oomctl.collectors.recorder.clock import Clock
 from oomctl.collectors.recorder.live import State
-from oomctl.collectors.recorder.processes import PROC, incarnation_of
+from oomctl.collectors.recorder.processes import PROC, incarnation_of, tree
 from oomctl.collectors.recorder.rings import Death, Drained, RingSet
 from oomctl.collectors.recorder.settings import Settings
 from oomctl.collectors.recorder.tail import LogTail
@@ -93,6 +94,17 @@ class Sources:
     def rings(self) -> int:
         """Rings of processes that run, or that were not read to their end yet."""
         return len(self._rings.headers) if self._rings is not None else 0
+
+    @property
+    def processes(self) -> list[Process]:
+        """The worker's: those that write its rings; where there are none, the one that is recorded and its children."""
+        if self.have_rings and self._rings is not None:
+            return self._rings.processes
+        pid = self._settings.pid
+        if pid is None or not self.alive or self._round % LOOK_ROUNDS != 1:
+            return []
+        running = (child for child in tree(pid, self._proc) if start_ticks(child, self._proc))
+        return [Process(child, {"incarnation": self.incarnation}) for child in running]
 
     @property
     def have_rings(self) -> bool:

@@ -50,6 +50,7 @@ EVIDENCE = {
     "frames": Fixture("warm_up_capture"),
     "gate": Fixture("gate_start_memory"),
     "heaps": Fixture("hand"),
+    "host_lives": Fixture("hand", incident=1),
     "host_memory": Fixture("hand"),
     "host_processes": Fixture("hand"),
     "innermost": Fixture("warm_up_capture"),
@@ -130,11 +131,21 @@ HAND: Sequence[Row] = [
             ("rank", 1, 12, "lifecycle"), ("rank", 2, 41, "oom"), ("other", 1, None, "lifecycle"),
         ]
     ),
+    *(
+        make_row(
+            "process", {"pid": pid, "rss_bytes": held, "own": True, "owner_incarnation": life},
+            {"stream": "rank", "seq": seq, "ts": ts, "worker": "w1", "incarnation": life, "source": "host"},
+        )
+        for seq, ts, pid, held, life in [
+            (3, 41, 50, 9 << 30, "1"), (4, 41, 51, 6 << 30, "0"), (5, 41, 52, 7 << 30, "0"), (6, 40, 53, 8 << 30, "0"),
+        ]
+    ),
 ]  # fmt: skip
 """A dump of three requests after a failure; another after it that is no part of it, and one before it.
 
 Then the host's side: who held its memory, how full it was, and a probe that failed. Then three streams of another worker,
-one of whose clocks jumps back. An allocator's snapshot has counters and two failed allocations.
+one of whose clocks jumps back. An allocator's snapshot has counters and two failed allocations. The processes of
+two lives of that worker come last.
 """
 
 

@@ -1,5 +1,6 @@
 """A stand-in for a worker, with the agent's real rings; and a recorder beside it, whose time the test makes."""
 
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -63,15 +64,16 @@ class Worker:
 
 @dataclass
 class Time:
-    """A clock that stands until it is told to go on."""
+    """A clock that stands until it is told to go on; `real`: the wall clock is the true one, as that of the rings is."""
 
     now_s: float = 1000.0
     jumped_us: int = 0
+    real: bool = False
     slept: list[float] = field(default_factory=list)
 
     def clock(self) -> Clock:
         return Clock(
-            wall_us=lambda: START_US + int(self.now_s * 1e6) + self.jumped_us,
+            wall_us=lambda: time.time_ns() // 1000 if self.real else START_US + int(self.now_s * 1e6) + self.jumped_us,
             monotonic_s=lambda: self.now_s,
             cpu_us=lambda: 0,
             sleep=self.sleep,

@@ -2,19 +2,15 @@
 
 import os
 import re
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from oomctl.collectors.recorder.clock import Clock
-from oomctl.collectors.recorder.loop import Recorder
-from oomctl.collectors.recorder.settings import Settings
 from oomctl.pipeline import triage_paths
 from oomctl.schemas.verdict import Incident
 from tests.recorder.scenario_rings import ScenarioRings
-from tests.recorder.stand_in import NODE, Time
+from tests.recorder.stand_in import Time, recorder
 from tests.scenarios import render_log
 from tests.scenarios.catalogue import find
 
@@ -45,12 +41,10 @@ def recorded(
     folder: Path, rings: str, log: str, engine: str = "vllm", before: str = ""
 ) -> tuple[list[Path], list[Incident]]:
     """(Incident files, incidents of the recording) of a scenario in the rings and a log that comes at once with it."""
-    path, stands = folder / "worker.log", Time()
+    path, stands = folder / "worker.log", Time(real=True)
     path.write_text(before)
     written = ScenarioRings(folder / "rings", rings, engine, ranks=1, seed=3)
-    clock = Clock(lambda: time.time_ns() // 1000, lambda: stands.now_s, lambda: 0, stands.sleep)
-    settings = Settings(root=folder / "rec", pid=os.getpid(), node=NODE, rings=folder / "rings", log=path)
-    beside = Recorder(settings, clock)
+    beside = recorder(folder / "rec", folder / "rings", stands, os.getpid(), log=path)
     beside.round()
     with path.open("a") as file:
         file.write(log)

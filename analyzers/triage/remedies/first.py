@@ -89,6 +89,14 @@ def _of_full_pool(case: Case, incident: Incident) -> str:
 
 def _others(incident: Incident, first: str) -> Remedy:
     amount, again = incident.causes[0].bytes, incident.survived is not True
+    if first == "earlier_incarnation" and incident.resource == "host":
+        return Remedy(
+            when="now",
+            action="End what is left of the other life of this worker, then start again.",
+            setting="ps -eo pid,rss,etime,args --sort=-rss; kill PID",
+            frees_bytes=amount,
+            arithmetic=f"it holds {size(amount)} of the host's memory",
+        )
     if first == "earlier_incarnation":
         return Remedy(
             when="now",

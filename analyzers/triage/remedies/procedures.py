@@ -28,6 +28,13 @@ def change(incident: Incident, engine: Engine) -> Iterator[Remedy]:
             setting="POST /wake_up?tags=weights, then POST /wake_up?tags=kv_cache",
             short_bytes=incident.short_bytes,
         )
+    elif "earlier_incarnation" in causes and incident.resource == "host":
+        yield Remedy(
+            when="change",
+            action="Start the new worker only when the old one is gone, or give both together the memory that they need.",
+            setting="strategy.rollingUpdate.maxSurge: 0, or a higher resources.limits.memory",
+            frees_bytes=next(cause.bytes for cause in incident.causes if cause.cause == "earlier_incarnation"),
+        )
     elif "earlier_incarnation" in causes:
         yield Remedy(
             when="change",

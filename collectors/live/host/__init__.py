@@ -1,0 +1,1 @@
+"""The host's side of a worker: its processes, their memory cgroups, and how they end."""
