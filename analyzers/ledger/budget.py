@@ -4,12 +4,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from oomctl.analyzers.ledger import sglang
 from oomctl.analyzers.ledger.kv import blocks_of, max_concurrency, printed_tokens
 from oomctl.analyzers.ledger.rank import rank_of
 from oomctl.schemas.ledger import GIB, Component, Entry, KvLayout, Ledger, Pool, Summary
 
 if TYPE_CHECKING:
     from oomctl.analyzers.ledger.engine import Engine
+    from oomctl.analyzers.ledger.shape import ModelShape
 
 GRAPHS_CHARGED_FROM = (0, 21)
 """vLLM charges its estimate of the graphs to the budget (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS)."""
@@ -30,34 +32,35 @@ def charged(engine: "Engine") -> tuple[Component, ...]:
     return (*found, "graph_pool") if engine.version >= GRAPHS_CHARGED_FROM else found
 
 
-def add_pool(ledger: Ledger, engine: "Engine") -> None:
+def add_pool(ledger: Ledger, engine: "Engine", shape: "ModelShape") -> None:
     """The pool that all ranks can back, and its entries; left out, with a note, where the budget is not known."""
     if not any(own.bytes_per_block for own in ledger.kv):
         ledger.notes.append("the model keeps no cache per token")
         return
-    budgets = [_budget(ledger, engine, rank_of(stage, engine)) for stage in range(len(ledger.kv))]
+    ranks = [rank_of(stage, engine) for stage in range(len(ledger.kv))]
+    budgets = [_budget(ledger, engine, shape, rank) for rank in ranks]
     blocks = engine.gpu_blocks
     quality = "predicted"
     if blocks is None:
         known = [budget for budget in budgets if budget is not None]
         if len(known) < len(budgets):
             ledger.notes.append("no KV pool: " + _why_no_budget(ledger, engine))
-            for stage in range(len(ledger.kv)):
-                ledger.entries.append(_pool_entry(rank_of(stage, engine), None, None, "the budget is not known"))
+            ledger.entries += [_pool_entry(rank, None, None, "the budget is not known") for rank in ranks]
             return
         quality = "predicted" if engine.kv_bytes is not None else "estimated"
         blocks = min(blocks_of(budget, own) for budget, own in zip(known, ledger.kv, strict=True) if own.bytes_per_block)
-    for stage, own in enumerate(ledger.kv):
-        rank = rank_of(stage, engine)
+    if engine.max_tokens is not None:
+        blocks = min(blocks, engine.max_tokens // engine.block_size)
+    for rank, own in zip(ranks, ledger.kv, strict=True):
         entry = _pool_entry(rank, blocks * own.bytes_per_block, quality, "")
         if quality == "estimated" and entry.bytes is not None:
-            less, more = _slack(ledger, rank, engine)
+            less, more = _slack(ledger, rank, engine, shape)
             low, high = max(entry.bytes - less, 0), entry.bytes + more
             entry = msgspec.structs.replace(entry, low_bytes=low, high_bytes=high)
         ledger.entries.append(entry)
         ledger.entries += _scales(entry, own, engine)
     first = next(own for own in ledger.kv if own.bytes_per_block)
-    need = first.blocks_per_request + (engine.version >= NULL_BLOCK_COUNTED_FROM)
+    need = first.blocks_per_request + (engine.name == "vllm" and engine.version >= NULL_BLOCK_COUNTED_FROM)
     ledger.pool = Pool(
         bytes=blocks * first.bytes_per_block,
         blocks=blocks,
@@ -77,10 +80,13 @@ def _scales(pool: Entry, own: KvLayout, engine: "Engine") -> list[Entry]:
     return [msgspec.structs.replace(pool, owner="scales of keys and values", bytes=size, formula=text, within="KV blocks")]
 
 
-def _budget(ledger: Ledger, engine: "Engine", rank: int) -> int | None:
+def _budget(ledger: Ledger, engine: "Engine", shape: "ModelShape", rank: int) -> int | None:
     """Bytes left for the pool of a rank."""
     if engine.kv_bytes is not None:
         return engine.kv_bytes
+    if engine.name == "sglang":
+        found = None if sglang.unmodelled(ledger.kv[0]) else sglang.pool_budget(ledger, shape, engine, rank)
+        return None if found is None else found.bytes
     held = _held(ledger, charged(engine), rank)
     if ledger.device_bytes is None or held is None:
         return None
@@ -95,8 +101,11 @@ def _held(ledger: Ledger, components: tuple[Component, ...], rank: int) -> int |
     return sum(known) if len(known) == len(parts) else None
 
 
-def _slack(ledger: Ledger, rank: int, engine: "Engine") -> tuple[int, int]:
+def _slack(ledger: Ledger, rank: int, engine: "Engine", shape: "ModelShape") -> tuple[int, int]:
     """(less, more) by which the pool may differ: it is what the estimated charges leave."""
+    if engine.name == "sglang":
+        found = sglang.pool_budget(ledger, shape, engine, rank)
+        return (0, 0) if found is None else (found.bytes - found.low_bytes, found.high_bytes - found.bytes)
     less = more = 0
     for entry in ledger.entries:
         if entry.rank == rank and entry.counts and entry.component in charged(engine) and entry.bytes is not None:
@@ -108,6 +117,9 @@ def _slack(ledger: Ledger, rank: int, engine: "Engine") -> tuple[int, int]:
 def _why_no_budget(ledger: Ledger, engine: "Engine") -> str:
     if ledger.device_bytes is None:
         return "give --device"
+    if engine.name == "sglang":
+        share = "give --mem-fraction-static: its default is not modelled for this model or version"
+        return sglang.unmodelled(ledger.kv[0]) or share
     unknown = [
         entry for entry in ledger.entries if entry.bytes is None and entry.counts and entry.component in charged(engine)
     ]
@@ -123,7 +135,7 @@ def _pool_entry(rank: int, size: int | None, quality: str | None, reason: str) -
         bytes=size,
         quality=None if size is None else "predicted" if quality == "predicted" else "estimated",
         formula="blocks x bytes per block, the least over ranks; block 0 is the null block",
-        source="vLLM v1/core/kv_cache_utils.py",
+        source="the engine's budget (docs/ledger.md)",
         reason=reason,
     )
 

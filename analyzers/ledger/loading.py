@@ -38,9 +38,8 @@ def _on_disk(rank: Rank, checkpoint: Checkpoint | None, unpacked: Quantization |
             "weights", "load", "checkpoint", disk_bytes(shape), "tensors of the config, neither padded nor copied",
             "config.json", place="disk",
         )  # fmt: skip
-        if not rank.shape.lower_bounds:
-            return entry
-        return msgspec.structs.replace(entry, lower_bound=True, reason="; ".join(rank.shape.lower_bounds))
+        lacking = [*rank.shape.lower_bounds, *(["layers of its draft model are not counted"] if shape.draft_layers else [])]
+        return msgspec.structs.replace(entry, lower_bound=bool(lacking), reason="; ".join(lacking))
     entry = rank.exact(
         "weights", "load", "checkpoint", checkpoint.file_bytes or checkpoint.tensor_bytes, "files as they lie there",
         f"{checkpoint.format} headers", place="disk",

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from oomctl.analyzers.ledger import adapters, budget, headroom, loading, runtime, steady
+from oomctl.analyzers.ledger import adapters, budget, headroom, loading, runtime, sglang, steady
 from oomctl.analyzers.ledger.checkpoint import Checkpoint
 from oomctl.analyzers.ledger.engine import Engine
 from oomctl.analyzers.ledger.kv import layout
@@ -38,6 +38,8 @@ def predict(shape: ModelShape, engine: Engine, device: int | None = None, checkp
     length = engine.max_model_len or shape.max_positions
     if length > shape.max_positions:
         notes.append(f"max_model_len {length} is beyond the model's {shape.max_positions} positions")
+    if engine.name == "sglang":
+        notes.append("weights are counted as vLLM lays them out; SGLang's own layout was not looked up tensor by tensor")
     ranks = _ranks(shape, engine, length)
     entries: list[Entry] = [
         entry
@@ -62,7 +64,7 @@ def predict(shape: ModelShape, engine: Engine, device: int | None = None, checkp
         summary=Summary(**dict.fromkeys(Summary.__struct_fields__)),
         notes=notes,
     )
-    budget.add_pool(ledger, engine)
+    budget.add_pool(ledger, engine, shape)
     headroom.add(ledger)
     ledger.summary = budget.summary(ledger)
     return ledger
@@ -84,6 +86,9 @@ def _ranks(shape: ModelShape, engine: Engine, length: int) -> list[Rank]:
 
 def _beside(rank: Rank) -> Entries:
     """What a rank holds beside its weights and KV blocks."""
+    if rank.engine.name == "sglang":
+        yield from sglang.beside(rank)
+        return
     yield from adapters.adapters(rank)
     yield from runtime.peak(rank)
     yield from runtime.workspaces(rank)

@@ -172,7 +172,7 @@ class _Rank:
             experts, width = -(-own.experts // self.tp), own.intermediate
         else:
             experts, width = own.experts, self.split(own.intermediate, "the experts' intermediate size")
-        if self.packing_of(f"{name}.mlp.experts.0.gate_proj").packing == "mxfp4":
+        if self.padding > 1 and self.packing_of(f"{name}.mlp.experts.0.gate_proj").packing == "mxfp4":
             width, hidden = mxfp4_padded(width, hidden, self.engine.version)
         yield Tensor("router", own.experts * self.shape.hidden * self.element)
         if own.router_bias:
