@@ -13,7 +13,7 @@ from oomctl.schemas.ledger import GIB, KvLayout, Ledger
 from tests.shared import shared
 from tests.working_tree import ROOT
 
-Config = dict[str, Any]
+Config = dict[str, int]
 
 
 def grouped(config: Config, layers: int) -> int:
@@ -66,7 +66,7 @@ SIX: dict[str, Arithmetic] = {
 
 def predicted(name: str) -> tuple[Config, Ledger]:
     path: Path = shared("data", "ledger", "configs", f"{SIX[name][0]}_config.json")
-    config = json.loads(path.read_text())
+    config: Any = json.loads(path.read_text())
     return config.get("text_config", config), predict(ModelShape.from_config(path), Engine())
 
 
