@@ -73,11 +73,24 @@ def _make(settings: Settings, common: dict[str, Any], clock: Any, state: State, 
 
         owner = _owner(settings.pid, common, proc) if settings.pid is not None else None
         made.append(NvmlPoller(pynvml, common, clock, settings.visible_devices, owner, first("nvml")))
+        if (amd := _amdsmi()) is not None:
+            from oomctl.collectors.live.amdsmi import AmdSmiPoller
+
+            made.append(AmdSmiPoller(amd, common, clock, first("amdsmi")))
     if settings.otlp_ports is not None:
         from oomctl.collectors.live.otlp.receiver import OtlpReceiver
 
         made.append(OtlpReceiver(common, clock, *settings.otlp_ports, first_seq=first("otlp")))
     return made
+
+
+def _amdsmi() -> Any:
+    """The package, where it and ROCm's library are there; it raises more than ImportError where they are not."""
+    try:
+        import amdsmi
+    except Exception:
+        return None
+    return amdsmi
 
 
 def _owner(pid: int, common: dict[str, Any], proc: Path) -> Any:

@@ -8,9 +8,10 @@ import pynvml
 import pytest
 
 from oomctl.collectors.live.batch import Batch
-from oomctl.collectors.live.nvml.poller import HANG_S, PROCESSES_S, NvmlPoller
+from oomctl.collectors.live.nvml.poller import NvmlPoller
 from oomctl.collectors.live.nvml.readings import peak_of_the_dead
 from oomctl.collectors.live.nvml.visible import devices
+from oomctl.collectors.live.poller import HANG_S, PROCESSES_S
 from tests.live.clock import Time
 from tests.live.fake_nvml import GIB, FakeNvml, Gpu
 
@@ -52,7 +53,7 @@ def test_memory_and_processes() -> None:
     }  # fmt: skip
     assert (other["own"], other["used_bytes"]) == (False, 9 * GIB)
     assert unknown["used_bytes"] is None, "a driver that does not tell is not a process that holds nothing"
-    assert batch.notes == [("ok", "NVML answers")]
+    assert batch.notes == [("ok", "nvml answers")]
     assert {row["source"] for row in batch.rows} == {"nvml"}
 
 
@@ -133,14 +134,14 @@ def test_a_call_that_hangs_is_told_and_not_repeated() -> None:
     assert not poller.poll().notes
     running = poller._running
     time.now_s += HANG_S
-    assert poller.poll().notes == [("degraded", f"the driver has not answered for {HANG_S:.0f} s")]
+    assert poller.poll().notes == [("degraded", f"nvml has not answered for {HANG_S:.0f} s")]
     time.now_s += HANG_S
     assert not poller.poll().notes
     assert poller._running is running, "a second call would wait behind the first"
     released.set()
     assert running is not None and running.wait(10)
     batch = poller.poll()
-    assert of(batch, "device") and batch.notes == [("ok", "NVML answers")]
+    assert of(batch, "device") and batch.notes == [("ok", "nvml answers")]
 
 
 def test_no_driver_is_asked_once() -> None:

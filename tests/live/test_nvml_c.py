@@ -40,4 +40,4 @@ def test_a_driver_behind_its_c_interface(tmp_path: Path) -> None:
     assert device == {"total_bytes": 1000, "used_bytes": 690, "free_bytes": 300, "reserved_bytes": 10}
     held = {row["process"]["pid"]: row["process"]["used_bytes"] for row in rows if row["kind"] == "process"}
     assert held == {41: 600, 42: None}
-    assert notes == [["ok", "NVML answers"]]
+    assert notes == [["ok", "nvml answers"]]

@@ -1,42 +1,13 @@
-"""Polls the devices of one worker: paced by what the driver's calls cost, and never waited for."""
+"""Polls NVML for one worker: memory, processes, Xid and ECC events."""
 
-from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
-from oomctl.collectors.live.background import Call
-from oomctl.collectors.live.batch import Batch
-from oomctl.collectors.live.nvml.readings import Fields, Owner, faults, memory, processes, subscribe
+from oomctl.collectors.live.nvml.readings import Owner, faults, memory, processes, subscribe
 from oomctl.collectors.live.nvml.visible import Device, devices
-from oomctl.schemas.rows import Row, make_row
-
-MEMORY_S = 1.0
-PROCESSES_S = 10.0
-BUSY_RATIO = 0.005
-"""Share of the time that the driver may spend on us; slower calls are made less often."""
-HANG_S = 10.0
+from oomctl.collectors.live.poller import DriverPoller, Reading
 
 
-@dataclass
-class Reading:
-    """What one round of calls gave.
-
-    Attributes:
-        found: (device's number as the worker counts, kind, fields).
-        errors: UUID to what the driver said.
-        lost: UUIDs of devices that fell off the bus.
-        memory_s: How long the memory calls took.
-        processes_s: How long the process lists took; None if they were not asked for.
-    """
-
-    found: list[tuple[int | None, str, Fields]] = field(default_factory=list)
-    errors: dict[str, str] = field(default_factory=dict)
-    lost: set[str] = field(default_factory=set)
-    memory_s: float = 0.0
-    processes_s: float | None = None
-
-
-class NvmlPoller:
+class NvmlPoller(DriverPoller):
     """Polls NVML for one worker.
 
     Args:
@@ -46,9 +17,6 @@ class NvmlPoller:
         visible: The worker's CUDA_VISIBLE_DEVICES, or None.
         owner: Tells the worker's own processes; None where the driver's process ids are not those of this namespace.
         first_seq: Number of the last row that an earlier poller wrote.
-
-    Attributes:
-        state: "", then ok, failed, absent (no driver: it is not asked again) or hangs.
     """
 
     def __init__(
@@ -60,49 +28,14 @@ class NvmlPoller:
         owner: Owner | None = None,
         first_seq: int = 0,
     ) -> None:
-        self.name = "nvml"
-        self.state = ""
+        super().__init__("nvml", common, clock, api.NVMLError, first_seq)
         self._api = api
-        self._clock = clock
         self._visible = visible
         self._owner = owner
-        self._seq = first_seq
-        self._common = {**common, "stream": f"{common.get('worker', '')}/nvml", "source": "nvml", "ts_quality": "exact"}
         self._devices: list[Device] | None = None
         self._events: Any = None
-        self._running: Call[Reading] | None = None
-        self._begun_s = 0.0
-        self._memory_s = self._processes_s = clock.monotonic_s()
-        self._lost: set[str] = set()
-        self._errors: dict[str, str] = {}
-
-    def poll(self) -> Batch:
-        """What came since the last call; begins a round of calls when one is due. Never waits."""
-        batch = Batch()
-        now_s = self._clock.monotonic_s()
-        if self._running is not None:
-            if not self._running.done:
-                if now_s - self._begun_s >= HANG_S:
-                    self._turn("hangs", f"the driver has not answered for {HANG_S:.0f} s", batch)
-                return batch
-            running, self._running = self._running, None
-            self._take(running, batch, now_s)
-        if self.state != "absent" and now_s >= self._memory_s:
-            with_processes = now_s >= self._processes_s
-            self._begun_s = now_s
-            self._running = Call(partial(self._read, with_processes), "oomctl-nvml")
-        return batch
-
-    @property
-    def seq(self) -> int:
-        """Number of the last row."""
-        return self._seq
-
-    def close(self) -> None:
-        """Calls that run end by themselves, or never: nobody waits for them."""
 
     def _read(self, with_processes: bool) -> Reading:
-        """In the thread: ask the driver."""
         api = self._api
         reading = Reading()
         if self._devices is None:
@@ -133,41 +66,12 @@ class NvmlPoller:
             reading.processes_s = self._clock.monotonic_s() - middle_s
         return reading
 
+    def _absent(self, error: Any) -> bool:
+        return error.value in (self._api.NVML_ERROR_LIBRARY_NOT_FOUND, self._api.NVML_ERROR_DRIVER_NOT_LOADED)
+
     def _failed(self, device: Device, error: Any, reading: Reading) -> None:
         reading.errors[device.uuid] = str(error)
         if error.value == self._api.NVML_ERROR_GPU_IS_LOST:
             reading.lost.add(device.uuid)
             if device.uuid not in self._lost:
                 reading.found.append((device.number, "fault", {"code": "gpu_lost", "detail": f"{device.uuid}: {error}"}))
-
-    def _take(self, running: Call[Reading], batch: Batch, now_s: float) -> None:
-        self._memory_s = now_s + MEMORY_S
-        try:
-            reading = running.result()
-        except self._api.NVMLError as error:
-            absent = error.value in (self._api.NVML_ERROR_LIBRARY_NOT_FOUND, self._api.NVML_ERROR_DRIVER_NOT_LOADED)
-            self._turn("absent" if absent else "failed", f"NVML: {error}", batch)
-            self._memory_s = now_s + PROCESSES_S
-            return
-        ts = self._clock.wall_us()
-        batch.rows += [self._row(ts, kind, fields, number) for number, kind, fields in reading.found]
-        self._lost = reading.lost
-        self._memory_s = now_s + max(MEMORY_S, reading.memory_s / BUSY_RATIO)
-        if reading.processes_s is not None:
-            self._processes_s = now_s + max(PROCESSES_S, reading.processes_s / BUSY_RATIO)
-        if reading.errors != self._errors and reading.errors:
-            batch.notes.append(
-                ("degraded", "NVML: " + "; ".join(f"{uuid}: {why}" for uuid, why in sorted(reading.errors.items())))
-            )
-        self._errors = reading.errors
-        self._turn("ok", "NVML answers", batch)
-
-    def _row(self, ts: int, kind: str, fields: Fields, number: int | None) -> Row:
-        self._seq += 1
-        common = {**self._common, "ts": ts, "seq": self._seq, "quality": "measured", "device_id": number}
-        return make_row(kind, fields, common)
-
-    def _turn(self, state: str, detail: str, batch: Batch) -> None:
-        if state != self.state:
-            self.state = state
-            batch.notes.append(("ok" if state == "ok" else "absent" if state == "absent" else "degraded", detail))

@@ -5,7 +5,12 @@ from dataclasses import dataclass
 
 from oomctl.collectors.live.prometheus.page import Sample
 
-Key = tuple[str, str]
+Key = tuple[str, tuple[tuple[str, str], ...]]
+
+
+def _key(sample: Sample) -> Key:
+    """Name and labels in the page's order, which an exporter keeps."""
+    return sample.name, tuple(sample.labels.items())
 
 
 def labels_of(sample: Sample) -> str:
@@ -46,7 +51,7 @@ class Seen:
         values: dict[Key, float] = {}
         fell, same, busy = None, bool(before), False
         for sample in samples:
-            key = sample.name, labels_of(sample)
+            key = _key(sample)
             values[key] = sample.value
             known = before.get(key)
             if sample.type == "counter" and known is not None and sample.value < known:
@@ -59,4 +64,4 @@ class Seen:
 
     def is_new(self, sample: Sample) -> bool:
         """Whether the last page had another value for it, or none."""
-        return self._before.get((sample.name, labels_of(sample))) != sample.value
+        return self._before.get(_key(sample)) != sample.value

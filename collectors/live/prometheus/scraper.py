@@ -11,6 +11,8 @@ from oomctl.collectors.live.prometheus.changes import Seen, labels_of
 from oomctl.collectors.live.prometheus.facts import Fact, read
 from oomctl.collectors.live.prometheus.mapping import Engine, engines
 from oomctl.collectors.live.prometheus.page import Page, Sample, parse
+from oomctl.collectors.live.prometheus.trtllm_json import is_json
+from oomctl.collectors.live.prometheus.trtllm_json import read as read_iterations
 from oomctl.schemas.rows import Row, make_row
 
 PERIOD_S = 5.0
@@ -105,6 +107,9 @@ class Scraper:
         if reply.status != 200:
             self._turn("failed", f"{self.url}: status {reply.status}{self._last()}", batch)
             return
+        if is_json(reply.body, reply.content_type):
+            self._take_iterations(reply, batch)
+            return
         page = parse(reply.body.decode("utf-8", "replace"))
         self._note(reply, page, batch)
         self.engine = self.engine or engine_of(page.samples)
@@ -132,6 +137,19 @@ class Scraper:
         self._good_us = ts
         cost_s = (self._clock.cpu_us() - begun_us) / 1e6
         self._next_s = max(self._next_s, self._clock.monotonic_s() + cost_s / COST_RATIO)
+
+    def _take_iterations(self, reply: Reply, batch: Batch) -> None:
+        """TensorRT-LLM's JSON in place of a page."""
+        try:
+            facts, skipped = read_iterations(reply.body)
+        except ValueError as error:
+            self._turn("failed", f"{self.url}: {error}{self._last()}"[:300], batch)
+            return
+        self._turn("ok", f"{self.url}: trtllm, iteration statistics", batch)
+        if skipped:
+            batch.losses.append(("iteration that was not read", skipped, self.url))
+        self._good_us = self._clock.wall_us()
+        batch.rows += [self._row(fact, self._good_us) for fact in facts]
 
     def _is_news(self, fact: Fact) -> bool:
         """Whether a manifest row says something new; figures always do."""
