@@ -121,6 +121,8 @@ class Ledger(msgspec.Struct, kw_only=True):
     """By rank of the pipeline."""
     pool: Pool | None = None
     summary: Summary
+    measured: list[Entry] = []
+    """What a log or a recording of this deployment measured; never added to `entries`."""
     notes: list[str] = []
     latency_us: dict[str, float] = {}
     """Measured in the same configuration: a faster kernel may need more workspace."""

@@ -5,8 +5,8 @@ import msgspec
 from oomctl.schemas.ledger import GIB, Entry, Ledger
 
 SETTINGS = (
-    "model_hash", "model_revision", "engine", "engine_version", "tensor_parallel", "pipeline_parallel", "weight_format",
-    "kv_format", "device_bytes", "max_model_len",
+    "model_hash", "model_revision", "engine", "engine_version", "engine_revision", "tensor_parallel", "pipeline_parallel",
+    "weight_format", "kv_format", "device_bytes", "max_model_len",
 )  # fmt: skip
 
 
@@ -88,7 +88,9 @@ def _has(ledger: Ledger, change: Change) -> bool:
 
 
 def _by_name(ledger: Ledger) -> dict[tuple[str, str, int], int | None]:
-    return {_key(entry): entry.bytes for entry in ledger.entries}
+    """Bytes by component, owner and rank; what was measured under an owner of its own."""
+    measured = {(entry.component, f"{entry.owner}, measured", entry.rank): entry.bytes for entry in ledger.measured}
+    return {_key(entry): entry.bytes for entry in ledger.entries} | measured
 
 
 def _key(entry: Entry) -> tuple[str, str, int]:

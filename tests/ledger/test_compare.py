@@ -76,3 +76,48 @@ def test_a_log_beside_a_ledger(tmp_path: Path) -> None:
         assert one.remainder_bytes == one.measured_bytes - (ledger.total("weights") or 0)
     text = oomctl("ledger", "reconcile", str(tmp_path / "ledger.json"), str(tmp_path / "worker.log")).out
     assert "0.750 GiB" in text
+
+
+PROFILED = (
+    LOG
+    + """\
+(Worker_TP0 pid=7) INFO 03-01 10:00:09 [gpu_worker.py:424] Available KV cache memory: 60.00 GiB
+(Worker_TP1 pid=8) INFO 03-01 10:00:09 [gpu_worker.py:424] Available KV cache memory: 59.50 GiB
+"""
+)
+
+
+def test_what_was_measured_is_kept_with_a_latency_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "worker.log").write_text(PROFILED)
+    ledger = of(tmp_path, tensor_parallel=2)
+    (tmp_path / "ledger.json").write_bytes(msgspec.json.encode(ledger))
+    ran = oomctl("ledger", "measure", str(tmp_path / "ledger.json"), str(tmp_path / "worker.log"), "--latency", "p50=900")
+    found = msgspec.json.decode(ran.out, type=Ledger)
+    assert found.entries == ledger.entries
+    assert {(entry.component, entry.rank) for entry in found.measured} == {
+        (component, rank) for component in ("weights", "kv_pool") for rank in (0, 1)
+    }
+    assert all(entry.quality == "measured" and ":" in entry.source for entry in found.measured)
+    assert found.summary.measured_weight_steady_gib_per_rank == 0.75
+    assert found.summary.kv_pool_gib_per_rank == 59.5
+    assert found.summary.measured_runtime_peak_gib_per_rank is None, "no line tells it"
+    assert found.latency_us == {"p50": 900.0}
+    changes = diff(ledger, found)
+    assert sum("measured" in change.owner for change in changes.changes) == 4
+    assert changes.latency_us == {"p50": (None, 900.0)}
+
+
+def test_a_latency_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "ledger.json").write_bytes(msgspec.json.encode(of(tmp_path)))
+    for wrong in ("p50", "p50=fast", "=1", "p50=-1", "p50=nan"):
+        oomctl("ledger", "measure", str(tmp_path / "ledger.json"), "x.log", "--latency", wrong).assert_fails(2, "latency")
+
+
+def test_revisions_are_kept_and_compared(tmp_path: Path) -> None:
+    config = str(configs.write(tmp_path, configs.DENSE))
+    files = []
+    for revision in ("aaa", "bbb"):
+        ran = oomctl("ledger", "predict", config, "--json", "--model-revision", revision, "--engine-revision", "e1")
+        (tmp_path / f"{revision}.json").write_text(ran.out)
+        files.append(str(tmp_path / f"{revision}.json"))
+    assert oomctl("ledger", "diff", *files).out == "model_revision: aaa -> bbb\n"

@@ -21,6 +21,10 @@ ledger = typer.Typer(
     add_completion=False,
 )
 
+RevisionOption = Annotated[
+    str | None, typer.Option("--model-revision", metavar="HASH", help="Kept in the ledger: the checkpoint's commit.")
+]
+
 
 @ledger.command("predict")
 def predict(
@@ -40,6 +44,10 @@ def predict(
         Path | None,
         typer.Option("--checkpoint", metavar="PATH", help="Its safetensors (file, index, folder) or GGUF file."),
     ] = None,
+    model_revision: RevisionOption = None,
+    engine_revision: Annotated[
+        str | None, typer.Option("--engine-revision", metavar="HASH", help="Kept in the ledger: the engine's commit.")
+    ] = None,
     format: FormatOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -55,6 +63,7 @@ def predict(
     read, notes = parse_engine(engine, engine_args, total)
     found = run(ModelShape.from_config(config), read, total, _checkpoint(config, checkpoint))
     found.notes += notes
+    found.model_revision, found.engine_revision = model_revision, engine_revision
     if chosen is Format.JSON:
         import msgspec
 
@@ -133,6 +142,42 @@ def check(
         sys.stdout.write(escape(line) + "\n")
     if found:
         raise typer.Exit(ExitCode.FINDINGS)
+
+
+@ledger.command("measure")
+def measure(
+    kept: LedgerArgument,
+    paths: PathsArgument,
+    latency: Annotated[
+        list[str] | None,
+        typer.Option("--latency", metavar="NAME=US", help="A latency of this configuration, kept beside the peak."),
+    ] = None,
+) -> None:
+    """Print a ledger, as JSON, with what a log or recording measured of the deployment."""
+    import msgspec
+
+    from oomctl.analyzers.ledger.measure import measure as run
+    from oomctl.cli.boundary import warn
+    from oomctl.pipeline import open_inputs
+
+    predicted, latencies = read_ledger(kept), dict(map(_latency, latency or []))
+    loaded = open_inputs(paths, warn)
+    try:
+        found = run(predicted, loaded.connection, latencies)
+    finally:
+        loaded.connection.close()
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(found)).decode() + "\n")
+
+
+def _latency(text: str) -> tuple[str, float]:
+    name, _, value = text.rpartition("=")
+    try:
+        found = float(value)
+    except ValueError:
+        found = -1.0
+    if not name or not 0 <= found < 1e15:
+        raise OomctlError(f'--latency "{text[:40]}" cannot be read', "such as --latency decode_p50=900", ExitCode.USAGE)
+    return name, found
 
 
 @ledger.command("reconcile")

@@ -53,6 +53,10 @@ def _lines(ledger: Ledger) -> Iterator[str]:
             yield f"     starts, with {pool.spare_bytes / GIB:.2f} GiB beyond one request"
         else:
             yield f"     does NOT start: {-pool.spare_bytes / GIB:.2f} GiB short of one request"
+    for entry in ledger.measured:
+        yield f"MEASURED rank {entry.rank}, {escape(entry.component)}: {_size(entry.bytes)} ({escape(entry.source)})"
+    for name, value in ledger.latency_us.items():
+        yield f"LATENCY {escape(name)}: {_latency(value)}"
     if ledger.summary.headroom_gib_per_rank is not None:
         yield f"HEADROOM {ledger.summary.headroom_gib_per_rank:.2f} GiB per rank"
     for note in ledger.notes:
