@@ -1,10 +1,12 @@
 """The host's memory: who was killed, who held most, what the limit was, and how full it was before a silent end."""
 
+from oomctl.analyzers.triage import ray
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import EvidenceRow, cite, statement
 from oomctl.analyzers.triage.words import size
 from oomctl.schemas.verdict import Cause, Evidence
 
+_KILLS = frozenset({"oom_kill", "other_process_killed"})
 FULL_SHARE = 0.97
 """Of the host's memory in use: from there on the kernel has nothing to give."""
 
@@ -16,6 +18,11 @@ def causes(case: Case) -> list[Cause]:
         asked = case.figures["requested_bytes"]
         detail = "an allocation in host memory failed"
         return [Cause(cause="host_allocation", bytes=asked, detail=detail, cites=cite([root]))]
+    largest = _largest(case)
+    neighbour = [] if largest is None else [_neighbour(largest)]
+    monitored = ray.monitor(case)
+    if monitored is not None:
+        return [*neighbour, ray.cause(monitored)]
     limit = _limit(case)
     held = case.figures["own_process_bytes"]
     victim = next((row["victim"] for row in case.members if row.get("victim")), None)
@@ -24,12 +31,12 @@ def causes(case: Case) -> list[Cause]:
     if limit is not None:
         detail += f"; {_limit_words(limit)}"
     cited = [root] if limit is None else [root, limit]
-    found = [Cause(cause="host_limit", bytes=held, detail=detail, cites=cite(cited))]
-    largest = _largest(case)
-    if largest is not None:
-        detail = f"{largest['name']} (pid {largest['pid']}) held {size(largest['rss_bytes'])}, more than the process killed"
-        found.insert(0, Cause(cause="host_neighbour", bytes=largest["rss_bytes"], detail=detail, cites=cite([largest])))
-    return found
+    return [*neighbour, Cause(cause="host_limit", bytes=held, detail=detail, cites=cite(cited))]
+
+
+def _neighbour(largest: EvidenceRow) -> Cause:
+    detail = f"{largest['name']} (pid {largest['pid']}) held {size(largest['rss_bytes'])}, more than the process killed"
+    return Cause(cause="host_neighbour", bytes=largest["rss_bytes"], detail=detail, cites=cite([largest]))
 
 
 def full(case: Case) -> list[EvidenceRow]:
@@ -87,6 +94,17 @@ def of_another(case: Case) -> str:
     return f"{says}: its own cgroup was full" + (f" ({size(limit['cgroup_limit_bytes'])})" if limit is not None else "")
 
 
+def same_kill(root: EvidenceRow, member: EvidenceRow) -> bool:
+    """Whether a line tells of the root's kill once more: of whom was chosen, who was killed, who was reaped."""
+    pids = {row["victim_pid"] for row in (root, member) if row.get("victim_pid") is not None}
+    return {root["name"], member["name"]} <= _KILLS and len(pids) < 2 and _teller(root) == _teller(member)
+
+
+def _teller(row: EvidenceRow) -> str:
+    """Who tells of a kill; not every line of the kernel's report says that a cgroup was full."""
+    return "kernel" if row["api"] == "kernel_cgroup" else str(row["api"])
+
+
 def _pids(case: Case) -> set[int]:
     return {row["pid"] for row in case.ask("siblings")}
 
@@ -114,5 +132,6 @@ def _largest(case: Case) -> EvidenceRow | None:
     rows = case.ask("host_processes")
     if not victims or not rows or rows[0]["pid"] in victims:
         return None
-    killed = max((row["rss_bytes"] for row in rows if row["pid"] in victims), default=None)
+    told = case.figures["own_process_bytes"]
+    killed = max((row["rss_bytes"] for row in rows if row["pid"] in victims), default=told)
     return rows[0] if killed is not None and rows[0]["rss_bytes"] > killed else None

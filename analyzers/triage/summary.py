@@ -1,6 +1,6 @@
 """The verdict in one sentence."""
 
-from oomctl.analyzers.triage import death, host, silent
+from oomctl.analyzers.triage import death, host, ray, silent
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.words import printed, size
 from oomctl.schemas.verdict import Incident
@@ -32,6 +32,9 @@ def summary(case: Case, incident: Incident) -> str:
     if incident.verdict is None:
         return _undetermined(case, incident)
     when = _WHILE[incident.oom_class] if incident.oom_class else f"({incident.phase or 'phase unknown'})"
+    monitored = ray.monitor(case)
+    if monitored is not None:
+        return f"{ray.says(monitored)}."
     if incident.resource == "host":
         return f"Host memory ran out {when if incident.oom_class else ''}".rstrip() + "."
     if incident.resource == "kv_blocks":

@@ -3,7 +3,7 @@
 import hashlib
 from datetime import UTC
 
-from oomctl.analyzers.triage import cohort, death, host, ledger, outcome, predicted, remedies, silent
+from oomctl.analyzers.triage import cohort, death, host, ledger, outcome, predicted, ray, remedies, silent
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.causes import chain
 from oomctl.analyzers.triage.decide import UNDECIDED, Decision, corroboration, decide
@@ -167,7 +167,10 @@ def _basis(case: Case, verdict: Verdict | None) -> list[Evidence]:
         )
         return [statement(says, verdict or "undetermined", 0.7, [root])]
     if root["what"] == "oom" and root["name"] == "oom_kill":
+        monitored = ray.monitor(case)
         says = "the kernel or the container runtime killed the process for its memory"
+        if monitored is not None:
+            says = "Ray killed a worker because the node ran low on memory; no allocation had failed"
         return [statement(says, "host", 0.92, [root]), *host.unsure(case)]
     if root["what"] == "oom" and root["name"] in OF_BLOCKS:
         return [statement(OF_BLOCKS[root["name"]], root["resource"], 0.9, [root])]
@@ -212,9 +215,8 @@ def _led_to(member: EvidenceRow, root: EvidenceRow) -> bool:
 
 
 def _cascade(case: Case) -> Cascade | None:
-    victim = case.root.get("victim_pid")
     followed = [member for member in case.members if member is not case.root and not _led_to(member, case.root)]
-    followed = [member for member in followed if victim is None or member.get("victim_pid") != victim]
+    followed = [member for member in followed if not host.same_kill(case.root, member)]
     if not followed:
         return None
     ranks = sorted({member["rank_name"] for member in case.members if member["rank_name"]})

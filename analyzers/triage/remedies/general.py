@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from oomctl.analyzers.triage import ray
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.words import size
 from oomctl.schemas.verdict import Incident, Remedy
@@ -9,7 +10,10 @@ from oomctl.schemas.verdict import Incident, Remedy
 
 def change(case: Case, incident: Incident) -> Iterator[Remedy]:
     """What to change whatever the engine."""
-    if incident.resource == "host" and incident.verdict == "oom":
+    monitored = ray.monitor(case)
+    if monitored is not None:
+        yield from ray.change(monitored)
+    elif incident.resource == "host" and incident.verdict == "oom":
         yield _host(case, incident)
     allocator = incident.allocator_at_oom
     if incident.oom_class == "fragmentation" and allocator is not None:

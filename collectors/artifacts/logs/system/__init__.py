@@ -17,12 +17,12 @@ LITERALS = (
     "signal", "Signal", "SIG", "egfault", "egmentation", "us error", "bort", "eset by peer", "losed by", "emote",
     "socket closed", "got 0 bytes", "terminated", "total_vm", "NVIDIA-SMI", "nvidia-smi", "imits", "CrashLoop",
     "low on resource", "Stopping", " probe", "Xid", "DCGM_", "node_mem", "container_", "nvidia_gpu_", "mem_", "_mem",
-    "memory", "fb_used", "fb_free", "FBUSD", "FBFRE", "# gpu", "VRAM", "Watchdog", "eft-over", "Evict",
+    "memory", "MEM(GB)", "fb_used", "fb_free", "FBUSD", "FBFRE", "# gpu", "VRAM", "Watchdog", "eft-over", "Evict",
 )  # fmt: skip
 """A line that tells one of these facts holds one of these texts, or stands below a heading that does."""
 
 _ALONE: tuple[Callable[[str], list[Fact]], ...] = (
-    kernel.facts, kubernetes.facts, supervisors.facts, crashes.facts, devices.facts, telemetry.facts,
+    kernel.facts, kubernetes.facts, ray.facts, supervisors.facts, crashes.facts, devices.facts, telemetry.facts,
 )  # fmt: skip
 """In the order in which they are asked about a line; the first that knows it has it."""
 
@@ -49,6 +49,7 @@ class System:
             devices.Monitor(),
             devices.RocmProcesses(),
             telemetry.Csv(),
+            ray.TopUsers(),
         )
 
     @property
@@ -76,7 +77,7 @@ class System:
 
 def surroundings(message: str) -> list[Fact]:
     """What a failure's message tells of the host around it."""
-    return ray.facts(message)
+    return ray.surroundings(message)
 
 
 __all__ = ["LITERALS", "System", "host_failure", "looks_like", "ordered", "peer_lost", "surroundings"]

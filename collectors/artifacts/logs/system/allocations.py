@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 from oomctl.collectors.artifacts.logs.pattern import Pattern
+from oomctl.collectors.artifacts.logs.system import ray
 
 _HOST_ERRORS: tuple[tuple[Pattern, str], ...] = (
     (
@@ -17,19 +18,12 @@ _HOST_ERRORS: tuple[tuple[Pattern, str], ...] = (
     (Pattern(r"std::bad_alloc"), "malloc"),
     (Pattern(r"insufficient shared memory \(shm\)|unable to allocate shared memory\(shm\)"), "shm"),
     (Pattern(r"aligned_alloc failed for size (\d+)"), "malloc"),
-    (
-        Pattern(
-            r"killed due to the node running low on memory"
-            r"|memory on the node .{0,200}exceeds the memory usage threshold"
-        ),
-        "ray",
-    ),
     (Pattern(r"Unable to allocate [\d.]+ [KMGT]iB for an array|^Cannot allocate memory"), "numpy"),
 )  # fmt: skip
 
 
 def host_failure(error_type: str, message: str) -> dict[str, Any] | None:
-    """The oom fields of a host allocation that failed.
+    """The oom fields of a host allocation that failed, or of a kill that an exception reports.
 
     Args:
         error_type: Exception type as printed, or "" for a bare line.
@@ -38,6 +32,9 @@ def host_failure(error_type: str, message: str) -> dict[str, Any] | None:
     Returns:
         None where the exception is no lack of host memory.
     """
+    killed = ray.kill(message)
+    if killed is not None:
+        return killed
     head = message[:4000]
     for pattern, api in _HOST_ERRORS:
         match = pattern.search(head)
