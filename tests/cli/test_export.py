@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from oomctl.analyzers.triage import triage
-from oomctl.export import redacted
 from oomctl.pipeline import open_inputs
+from oomctl.redaction.table import redacted
 from oomctl.schemas.text_forms import rows
 from tests.cli.run import oomctl
 from tests.scenarios import catalogue, render_log

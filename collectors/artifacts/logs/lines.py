@@ -82,6 +82,10 @@ class Lines:
             record = whole
         return self._pieces(record, opened.outer)
 
+    def inner(self, raw: str) -> str:
+        """What the process printed on a line, without prefixes and objects, by what was learnt of those so far."""
+        return self._unwrap(plain(raw).lstrip(_INVISIBLE)).text
+
     def rest(self) -> Iterator[Record]:
         """The lines of which the log has no last part."""
         parts, self._parts = self._parts, {}

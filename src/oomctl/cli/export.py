@@ -14,7 +14,7 @@ def export(
     output: OutputOption,
     redact: Annotated[
         bool,
-        typer.Option("--redact", help="Replace hosts, users, paths, models, requests and tenants by pseudonyms."),
+        typer.Option("--redact", help="For strangers: all names become pseudonyms, private code and paths go."),
     ] = False,
     force: ForceOption = False,
 ) -> None:
@@ -24,8 +24,8 @@ def export(
     """
     target = outputs.check(output, paths, force)
     from oomctl.cli.boundary import note, warn
-    from oomctl.export import redacted
     from oomctl.pipeline import open_inputs
+    from oomctl.redaction.table import redacted
 
     loaded = open_inputs(paths, warn)
     connection = loaded.connection
@@ -37,6 +37,6 @@ def export(
         connection.close()
         loaded.connection.close()
     if redact:
-        note("look it through before you hand it on: a name that no rule knows may stand in it")
+        note("look it through before you hand it on: a name that is an ordinary word may stand in it")
     else:
         note("it names hosts, users, paths, models and requests; --redact replaces them")

@@ -1,7 +1,8 @@
 """Stable pseudonyms within one file: a name becomes `host-1` wherever it stands, and the mapping is kept nowhere.
 
 First everything is learnt from, then everything is scrubbed: a name that one line gives away (`model='acme/otter-9b'`) is
-hidden in every other. What is taken for a name errs on the side of hiding.
+hidden in every other. What is taken for a name errs on the side of hiding, and a word that is not public is hidden
+whatever it names.
 """
 
 import re
@@ -9,49 +10,12 @@ from collections.abc import Callable
 from ipaddress import ip_address
 
 from oomctl.collectors.artifacts.logs.redact import redact
+from oomctl.redaction.paths import is_system, public_part
+from oomctl.redaction.shapes import ITEM, KEYED, LISTED, SHAPED, Kind
+from oomctl.redaction.words import is_public
 
-Kind = str
-"""What a name names; the word that its pseudonym begins with."""
-
-_KEYS: dict[Kind, str] = {
-    "model": r"(?:served[_-])?model(?:[_-]?(?:path|name|id|tag|dir))?|tokenizer(?:[_-]path)?|draft[_-]model(?:[_-]path)?"
-    r"|speculative[_-](?:draft[_-])?model(?:[_-]path)?|lora[_-]paths?|download[_-]dir",
-    "host": r"_?host(?:[_-]?name)?|node(?:[_-]?name)?|instance|pod(?:[_-]?name)?|container(?:[_-]?name)?"
-    r"|master[_-]addr|dist[_-]init[_-]addr|server[_-]name",
-    "tenant": r"tenant(?:[_-]?id)?|user(?:[_-]?(?:id|name))?|org(?:anization)?(?:[_-]?id)?|customer(?:[_-]?id)?"
-    r"|account(?:[_-]?id)?|namespace|project(?:[_-]?id)?|team",
-    "request": r"(?:request|req|trace|span|session|conversation|correlation)[_-]?id|rid",
-    "adapter": r"(?:lora|adapter)[_-]name",
-}
-_VALUE = r"""\[?\\*["']?(?P<value>[^\s"',;(){}\[\]\\]{2,200})"""
-_KEYED = {
-    kind: re.compile(
-        rf"""(?i)(?<![\w.])(?:--(?:{names})(?:=|\s+)|\\*["'](?:{names})\\*["']\s*:\s*|(?<!-)(?:{names})\s?=\s?){_VALUE}"""
-    )
-    for kind, names in _KEYS.items()
-}
-_SHAPED: tuple[tuple[Kind, re.Pattern[str]], ...] = (
-    (
-        "model",
-        re.compile(r"(?<![\w/.-])(?P<value>[A-Za-z0-9][\w.-]{1,60}/[A-Za-z][\w.-]{0,80}\d[bBmM](?![A-Za-z0-9])[\w.-]*)"),
-    ),
-    ("model", re.compile(r"(?P<value>[^\s'\"/=(:]{1,120}\.gguf)\b")),
-    ("model", re.compile(r"(?P<value>models--[\w.-]{3,150})")),
-    ("model", re.compile(r"\b[Ll]oad(?:ing)? model (?:from )?'?(?P<value>[\w.:/-]*[/\d][\w.:/-]*\w)")),
-    ("host", re.compile(r"^(?:<\d+>)?[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d (?P<value>[\w.-]+) [\w./@-]+(?:\[\d+\])?:")),
-    ("host", re.compile(r"^\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d) (?P<value>[\w.-]+) [\w./@-]+\[\d+\]:")),
-    ("host", re.compile(r"^(?P<value>[A-Za-z][\w.-]*-\d+) +\| ")),
-    ("host", re.compile(r"\[pod/(?P<value>[\w.-]+)/[\w.-]+\]")),
-    (
-        "host",
-        re.compile(r"(?<![\w.-])(?P<value>[a-z][a-z0-9-]{1,60}-(?=[a-z0-9-]{0,16}\d)[a-z0-9]{8,10}-[a-z0-9]{5})(?![\w-])"),
-    ),
-    ("host", re.compile(r"(?<![\w.-])(?P<value>ip-\d{1,3}(?:-\d{1,3}){3}[\w.-]*)")),
-    ("host", re.compile(r"(?P<value>(?:[A-Za-z0-9][\w-]{0,62}\.){1,8}(?:internal|local|lan|corp|svc|intra|home))\b")),
-    ("request", re.compile(r"(?<![\w-])(?P<value>(?:chatcmpl|cmpl|req|request|resp|embd|msg)-[\w-]{6,100})")),
-    ("request", re.compile(r"[Rr]equest(?:\(s\))? (?P<value>(?=[\w-]*\d)[\w-]{6,100})")),
-)
-"""Names that their shape, or where they stand, gives away."""
+_EVERYWHERE = frozenset({"host", "tenant", "user"})
+"""Kinds whose names are hidden wherever the word stands, even where it is an ordinary one."""
 
 _EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+")
 _URL = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+]{1,9}://)(?P<host>[^\s/:'\"\])>]+)(?P<rest>[^\s'\"\])>]*)")
@@ -62,26 +26,23 @@ _ID = re.compile(
     r"(?<![0-9A-Za-z])(?:[0-9a-fA-F]{8}(?:[-_][0-9a-fA-F]{4}){3}[-_][0-9a-fA-F]{12}|(?=[0-9a-f]{0,63}[a-f])[0-9a-f]{24,64})(?![0-9A-Za-z])"
 )
 _WORD = re.compile(r"[A-Za-z0-9][\w-]{5,120}")
+_TOKEN = re.compile(r"\w+")
+_HIDDEN = re.compile(r"/path-\d+(?![\w-])")
+_MAC = re.compile(r"(?<![\w:])(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}(?![\w:])")
 
 _PUBLIC = re.compile(
     r"(?:[\w-]+\.)*(?:pytorch\.org|github\.com|huggingface\.co|vllm\.ai|sglang\.ai|nvidia\.com|python\.org|readthedocs\.io"
     r"|ray\.io|kubernetes\.io|localhost)(?::\d+)?"
 )
 """Hosts that everybody's logs name."""
-_OURS = re.compile(
-    r"(?:site-packages|dist-packages)/|(?:vllm|sglang|torch|transformers|triton|tensorrt_llm|lmdeploy|ray|flashinfer|lmcache"
-    r"|text_generation_server|verl|trl|xformers|accelerate|safetensors|llama\.cpp|ollama)(?=/)"
-)
-"""Where the part of a source path begins that tells what ran, and not where."""
-_SYSTEM = frozenset(
-    {"usr", "opt", "lib", "lib64", "proc", "sys", "dev", "tmp", "etc", "var", "bin", "run", "nix", "app", "v1", "v2"}
-)
 _PLAIN = frozenset(
     {
         "none", "null", "true", "false", "auto", "default", "cuda", "cpu", "gpu", "rocm", "hip", "xpu", "npu", "localhost",
         "model", "models", "tokenizer", "base", "test", "local", "vllm", "sglang", "torch", "triton", "llama", "ollama",
         "lmdeploy", "trtllm", "tgi", "host", "node", "user", "root", "kernel", "worker", "server", "engine", "unknown",
-        "slow",
+        "slow", "python", "python3", "systemd", "dockerd", "kubelet", "containerd", "docker", "ray", "error", "info",
+        "warning", "pod", "log", "app", "service", "name", "main", "this", "that", "with", "from", "process", "memory",
+        "out", "was",
     }
 )  # fmt: skip
 """Words that are values of such keys and name nobody."""
@@ -119,11 +80,11 @@ class Pseudonyms:
     def learn(self, kind: Kind, name: str) -> None:
         """Remember a name, so that it is found in other texts too; its last part where it is a path or has an owner."""
         name = name.rstrip(".,:;")
-        if not _names_something(name) or _is_address(name) or _PUBLIC.fullmatch(name):
+        if not _names_something(name) or _is_address(name) or _PUBLIC.fullmatch(name) or is_system(name):
             return
         pseudonym = self.of(kind, name)
         for spelling in {name, name.rstrip("/").rpartition("/")[2]}:
-            if not _distinctive(spelling):
+            if not (_distinctive(spelling) or (kind in _EVERYWHERE and len(spelling) > 2 and _names_something(spelling))):
                 continue
             if kind == "request" and _WORD.fullmatch(spelling):
                 self._words.setdefault(spelling, pseudonym)
@@ -133,37 +94,44 @@ class Pseudonyms:
 
     def learn_from(self, text: str) -> None:
         """Remember the names that a text gives away."""
-        for kind, pattern in (*_KEYED.items(), *_SHAPED):
+        for kind, pattern in (*KEYED.items(), *SHAPED):
             for match in pattern.finditer(text):
                 self.learn(kind, match["value"])
+        for kind, pattern in LISTED.items():
+            for match in pattern.finditer(text):
+                for item in ITEM.findall(match["items"]):
+                    self.learn(kind, item)
+
+    def named(self, text: str) -> str:
+        """A text in which the names that were learnt are replaced, and no others."""
+        return self._literals().sub(lambda match: self._literal[match[0]], text) if self._literal else text
 
     def scrub(self, text: str) -> str:
         """A text without secrets, and with names, addresses, users and paths replaced."""
-        text = redact(text)
-        if self._literal:
-            text = self._literals().sub(lambda match: self._literal[match[0]], text)
-        for kind, pattern in _KEYED.items():
+        text = self.named(redact(text))
+        for kind, pattern in KEYED.items():
             text = pattern.sub(self._value_of(kind), text)
         text = _EMAIL.sub(lambda match: self.of("user", match[0]), text)
         text = _URL.sub(self._url, text)
         text = _PATH.sub(lambda match: self.path(match["path"]), text)
+        text = _MAC.sub(lambda match: self.of("mac", match[0].lower()), text)
         for pattern in (_IPV4, _IPV6):
             text = pattern.sub(self._address, text)
         text = _WORD.sub(lambda match: self._words.get(match[0], match[0]), text)
-        return _ID.sub(lambda match: self.of("id", match[0].lower()), text)
+        text = _ID.sub(lambda match: self.of("id", match[0].lower()), text)
+        return _TOKEN.sub(lambda match: match[0] if is_public(match[0]) else self.of("word", match[0]), text)
 
     def path(self, path: str) -> str:
         """A path without where it lies: of a package's source the part inside the package stays."""
-        if not path.startswith("/") or path.split("/")[1] not in _SYSTEM:
-            ours = _OURS.search(path)
-            if ours is not None:
-                return f"/{self.of('path', path[: ours.start()])}/{path[ours.start() :]}"
-            folder, _, name = path.rpartition("/")
-            if name.startswith("python"):
-                return f"/{self.of('path', folder)}/{name}"
-            suffix = re.search(r"\.[a-z]{1,11}$", name)
-            return f"/{self.of('path', path)}{suffix[0] if suffix else ''}"
-        return path
+        path = self.named(path)
+        public = public_part(path)
+        if public is not None and not _HIDDEN.match(path):
+            before = path[: len(path) - len(public)].rstrip("/\\")
+            return f"/{self.of('path', before)}/{public}" if before and public != path else public
+        if is_system(path) or _HIDDEN.match(path):
+            return path
+        suffix = re.search(r"\.[a-z]{1,11}$", path)
+        return f"/{self.of('path', path)}{suffix[0] if suffix and is_public(suffix[0][1:]) else ''}"
 
     def _literals(self) -> re.Pattern[str]:
         if self._pattern is None:
@@ -186,12 +154,14 @@ class Pseudonyms:
 
     def _url(self, match: re.Match[str]) -> str:
         host = match["host"].rpartition("@")[2]
-        if _PUBLIC.fullmatch(host) or _is_address(host) or self._is_pseudonym(host):
+        if _PUBLIC.fullmatch(host) or self._is_pseudonym(host):
             return match[0]
-        port = re.search(r":\d{1,5}", match["rest"])
         if match["scheme"] not in ("http://", "https://", "tcp://", "grpc://", "ipc://"):
             return f"{match['scheme']}{self.of('path', match['host'] + match['rest'])}"
-        return f"{match['scheme']}{self.of('host', host)}{port[0] if port and match['rest'].startswith(port[0]) else ''}"
+        port = re.match(r":\d{1,5}", match["rest"])
+        path = match["rest"][port.end() if port is not None else 0 :]
+        known = f"{port[0] if port is not None else ''}{path if is_system(path) else ''}"
+        return f"{match['scheme']}{host if _is_address(host) else self.of('host', host)}{known}"
 
     def _address(self, match: re.Match[str]) -> str:
         text = match[0]
