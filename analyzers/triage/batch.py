@@ -12,6 +12,61 @@ GROWN_ENTRY = r"\bcat\(.{0,40}\b(?:key|value)_cache\["
 _GROWS = re.compile(r"\bcat\(.{0,80}\b(?:past|cache)|\bcat\(.{0,20}\b(?:keys?|values?)_cache|" + GROWN_ENTRY)
 
 
+MAX_TOKEN_BYTES = 4 * 2**20
+"""More than a layer asks for at once for one token: 8 experts of 28,672 values twice over, or a vocabulary of 256,000,
+take 1 to 2 MiB in 32 bits."""
+HOLES = 4
+"""Times the request that lay in holes, from which their mere sum tells: of public reports, those that failed for another
+reason while serving had at most twice (the reference's naive test, with which half of all failures pass)."""
+
+
+def ran_at_once(case: Case) -> int | None:
+    """The most requests that ran at once before the failure, where that was reported."""
+    ran = [row["running_requests"] for row in case.ask("kv_usage") if row["running_requests"]]
+    ran += [member["running_before"] for member in case.members if member.get("running_before")]
+    return max(ran, default=None)
+
+
+def of_many_tokens(case: Case) -> list[EvidenceRow]:
+    """The layer that asked for more than one token of each running request can take, innermost first.
+
+    An engine's limit of requests counts, else twice of what was seen to run; a library's loop has no such limit, and there
+    the size of the request must do.
+    """
+    layer = [frame for frame in case.layers if not re.search(r"logits|sampler", frame["file"] or "")]
+    requested = case.figures["requested_bytes"]
+    if not layer or requested is None or case.frames_of("serving", "decode") or cache_copy(case):
+        return []
+    if case.of_script:
+        return layer if (case.share(requested) or 0) >= LARGE_REQUEST_SHARE else []
+    most = case.number("max_num_seqs", "max_running_requests") or 2 * (ran_at_once(case) or 0)
+    return layer if most and requested > most * MAX_TOKEN_BYTES else []
+
+
+def holes_bytes(case: Case) -> int | None:
+    """Bytes in holes between blocks in use, of pools that would have served the request; None where that is not to be said.
+
+    Before it gives up, PyTorch gives back every cached segment that no block uses, except while a graph is captured. What
+    is cached then and belongs to no private pool lies between blocks in use. Releases before 2.4 do not tell private pools
+    apart: there the graphs that were captured are taken off. Expandable segments give their pages back too.
+    """
+    cached = case.figures["cached_free_bytes"]
+    if case.root.get("api") not in ("torch", None) or case.capped or case.argument("expandable_segments") is not None:
+        return None
+    if cached is None or case.stage != "serving" or case.frame_phase not in (None, "serving"):
+        return None
+    if case.figures["private_free_bytes"] is not None:
+        return int(cached)
+    graphs = [row["bytes"] for row in case.ask("components") if row["component"] == "graph_pool" and row["bytes"]]
+    return int(cached - max(graphs, default=0))
+
+
+def of_holes(case: Case) -> int | None:
+    """Those bytes, where they are so many times the request that their sum tells."""
+    holes, requested = holes_bytes(case) if cached_enough(case) else None, case.figures["requested_bytes"]
+    return holes if holes is not None and holes >= HOLES * requested else None
+
+
 def failing_batch(case: Case) -> EvidenceRow | None:
     """The batch that failed: as dumped, else the last one printed before."""
     rows = case.ask("batch")

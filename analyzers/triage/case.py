@@ -107,9 +107,10 @@ class Case:
             if member.get("stack_id") is None:
                 continue
             frames = self.ask("frames", stream=member["stream"], stack_id=member["stack_id"])
-            if any(frame["phase"] != "serving" for frame in frames):
+            if any(frame["phase"] not in ("serving", "any") for frame in frames):
                 return frames
-            weak = weak or frames
+            if not any(frame["phase"] == "serving" for frame in weak):
+                weak = frames or weak
         return weak
 
     @cached_property
@@ -132,6 +133,11 @@ class Case:
     def encoder(self) -> list[EvidenceRow]:
         """Frames that encode images, video or sound, innermost first."""
         return self.frames_of("serving", "encoder")
+
+    @property
+    def layers(self) -> list[EvidenceRow]:
+        """Frames of a model's layers, innermost first: they compute whenever it runs, and an engine's tell no phase."""
+        return [*self.frames_of("any", "layer"), *self.frames_of("serving", "layer")]
 
     def called(self, function: re.Pattern[str]) -> list[EvidenceRow]:
         """Frames whose function's whole name matches, innermost first."""

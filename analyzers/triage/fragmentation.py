@@ -4,7 +4,7 @@ Rare; the naive test misleads.
 """
 
 from oomctl.analyzers.triage.assess import Assessment
-from oomctl.analyzers.triage.batch import cached_enough, done_before, failing_batch, split_and_retried
+from oomctl.analyzers.triage.batch import cached_enough, done_before, failing_batch, of_holes, split_and_retried
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import cite
 from oomctl.analyzers.triage.heap import Heap
@@ -49,7 +49,13 @@ def assess(case: Case) -> Assessment:
     if case.frame_phase in ("load_time", "recovery") or case.stage == "loading":
         shown = case.frames_of(case.frame_phase)[:1] if case.frame_phase else case.stage_rows
         result.object("while loading, cached blocks are leftovers of the copies that overlap", 0.8, shown)
-    batch, done = failing_batch(case), done_before(case)
+    batch, done, holes = failing_batch(case), done_before(case), of_holes(case)
+    if holes is not None:
+        says = (
+            f"{size(holes)} of it, {holes / requested:.0f} times the request, lay between blocks in use: before it fails, "
+            "PyTorch gives back every cached segment that no block uses"
+        )
+        result.add(says, 0.5, [case.root])
     if done:
         tokens = done[0]["prefill_tokens"]
         result.add(f"a batch of the same size or larger ({tokens} prompt tokens) had succeeded before", 0.6, done[:1])
@@ -60,7 +66,7 @@ def assess(case: Case) -> Assessment:
             f"{size(row['inactive_split_bytes'])} were parts of blocks in use"
         )
         result.add(says, 0.6, [row])
-    elif batch is not None and batch["prefill_tokens"]:
+    elif batch is not None and batch["prefill_tokens"] and holes is None:
         result.object("no batch of that size is known to have succeeded before", 0.5, [batch])
     if result.evidence:
         detail = f"{percent(cached / requested)} of the request was cached, in pieces"

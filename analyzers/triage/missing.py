@@ -20,7 +20,7 @@ def missing(case: Case, undecided: bool, others: Foreign) -> list[Missing]:
             found.append(
                 Missing(what="the failed allocation: the history was too short for it", collector="agent", command=SNAPSHOT)
             )
-        if not case.frames:
+        if not any(member.get("stack_id") for member in case.members):
             found.append(Missing(what="a traceback that tells what was being done", collector="agent"))
         if figures["own_process_bytes"] is None or (others.bytes is not None and not others.names):
             found.append(Missing(what="which processes held the device", collector="nvml", command=GPU_PROCESSES))
@@ -40,5 +40,7 @@ def missing(case: Case, undecided: bool, others: Foreign) -> list[Missing]:
         found.append(Missing(what="preemptions, which this engine counts but does not log", collector="prometheus"))
     if undecided and not found and root["what"] != "refusal" and root["name"] != "other_process_killed":
         # A gate needs no class, and what befell somebody else has none.
-        found.append(Missing(what="what the worker was doing", collector="agent"))
+        told = any(member.get("stack_id") for member in case.members)
+        what = "how the memory had grown before" if told else "what the worker was doing"
+        found.append(Missing(what=what, collector="agent"))
     return found

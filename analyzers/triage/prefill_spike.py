@@ -4,11 +4,11 @@ from statistics import median
 
 from oomctl.analyzers.triage.assess import Assessment, frame_words
 from oomctl.analyzers.triage.batch import (
-    LARGE_REQUEST_SHARE,
-    cache_copy,
     cached_enough,
     done_before,
     failing_batch,
+    of_holes,
+    of_many_tokens,
     split_and_retried,
 )
 from oomctl.analyzers.triage.case import Case
@@ -55,8 +55,8 @@ def assess(case: Case) -> Assessment:
         result.add(
             f"the allocation was made for a prompt: {frame_words(frames)}", max(f["weight"] for f in frames), frames[:3]
         )
-    layer = case.frames_of("serving", "layer")[:1]
-    if not frames and layer and _of_many_tokens(case):
+    layer = of_many_tokens(case)[:1]
+    if not frames and layer:
         says = f"a layer asked for it, for more than one token of each sequence takes: {frame_words(layer)}"
         result.add(says, 0.6, layer)
     usage = case.ask("kv_usage")
@@ -75,6 +75,8 @@ def assess(case: Case) -> Assessment:
     elif split_and_retried(case):
         says = "enough was cached, in pieces, and the allocator had gone on after earlier retries: it is not the size alone"
         result.object(says, 0.4, split_and_retried(case))
+    elif of_holes(case):
+        result.object("many times as much was cached, between blocks in use: it is not the size alone", 0.4, [case.root])
     if result.evidence:
         logits = case.frames_of("serving", "logits")
         if case.encoder:
@@ -85,12 +87,6 @@ def assess(case: Case) -> Assessment:
         else:
             result.causes.append(_chunk(case, batch))
     return result
-
-
-def _of_many_tokens(case: Case) -> bool:
-    """Whether a layer of a library's model asks for a size that is large for a step of one token per sequence."""
-    large = (case.share(case.figures["requested_bytes"]) or 0) >= LARGE_REQUEST_SHARE
-    return large and case.of_script and not case.frames_of("serving", "decode") and not cache_copy(case)
 
 
 def _prompt_load(case: Case, result: Assessment, usage: list[EvidenceRow]) -> None:

@@ -4,6 +4,7 @@ import hashlib
 from datetime import UTC
 
 from oomctl.analyzers.triage import cohort, death, host, ledger, outcome, predicted, ray, remedies, silent
+from oomctl.analyzers.triage.assess import frame_words
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.causes import chain
 from oomctl.analyzers.triage.decide import UNDECIDED, Decision, corroboration, decide
@@ -57,7 +58,7 @@ def incident(case: Case) -> Incident:
     chosen = decision.chosen if verdict is not None else None
     causes = chain(case, chosen, others)
     went_on, shown = outcome.survived(case)
-    evidence = _basis(case, verdict) + (chosen.evidence if chosen is not None else [])
+    evidence = _basis(case, verdict) + (chosen.evidence if chosen is not None else _asked_by(case))
     if shown:
         says = "the worker went on" if went_on else "the engine died of it"
         evidence.append(statement(says, "survived", 0.5, shown))
@@ -180,6 +181,15 @@ def _basis(case: Case, verdict: Verdict | None) -> list[Evidence]:
         where = {"device": "device memory", "host": "host memory", "kv_blocks": "KV blocks"}.get(root["resource"], "memory")
         return [statement(f"an allocation of {where} failed", root["resource"], 0.9, [root])]
     return []
+
+
+def _asked_by(case: Case) -> list[Evidence]:
+    """The frame that asked for the memory, where no class says what it stands for."""
+    stacks = [member for member in case.members if member["what"] == "oom" and member.get("stack_id") is not None]
+    frames = case.ask("innermost", stream=stacks[0]["stream"], stack_id=stacks[0]["stack_id"]) if stacks else []
+    if not frames or case.root["resource"] != "device":
+        return []
+    return [statement(f"it was asked for in {frame_words(frames)}", "device", 0.2, frames)]
 
 
 def _short(case: Case) -> int | None:

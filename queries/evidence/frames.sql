@@ -8,7 +8,7 @@
 -- column stack_line: line in that file
 -- column function: as printed
 -- column code: source line, where printed
--- column phase: recovery, warm_up, load_time or serving
+-- column phase: recovery, warm_up, load_time, serving, or any: what is done whenever the model runs
 -- column part: what exactly was done there
 -- column weight: how much the frame convinces, 0 to 1
 SELECT stack.stream, stack.seq, stack.line, stack.depth, stack.file, stack.stack_line, stack.function, stack.code,

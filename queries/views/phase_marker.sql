@@ -1,5 +1,5 @@
 -- Functions that tell in which phase of a worker's life a traceback was taken
--- column phase: recovery, warm_up, load_time or serving
+-- column phase: recovery, warm_up, load_time, serving, or any: what is done whenever the model runs
 -- column part: what exactly was done there (wake_up, weights_update, capture, autotune, kv_pool, staging, prefill, decode, ...)
 -- column function_pattern: regular expression of the whole function name
 -- column file_pattern: regular expression found in the file's path, or NULL where the function's name is enough
@@ -48,6 +48,7 @@ FROM (VALUES
     ('serving', 'generate', '_inner_generation_loop|_generation_step|_run_generation_loop', 'continuous_batching', NULL, 0.4),
     ('serving', 'prefill', '_sample|\w+_search|_assisted_decoding', 'transformers/generation', '\b_prefill\(', 0.7),
     ('serving', 'layer', 'forward|\w*attention_forward', 'transformers/(models|integrations)', NULL, 0.4),
+    ('any', 'layer', '\w+', '(vllm|sglang)/(\w+/){0,2}(models|layers)/', NULL, 0.4),
     ('serving', 'prefill', 'forward_extend|\w*[Pp]refill\w*|prepare_for_extend|alloc_for_extend|alloc_paged_token_slots_extend|\w*_ragged\w*', NULL, NULL, 0.7),
     ('serving', 'encoder', '_?execute_mm_encoder|get_\w+_features?|(get_|_?embed_|_?process_)multimodal\w*|encode_(images?|videos?|audios?)|\w*_mm_(embeddings?|inputs)|_?process_(image|video|audio)_input', NULL, NULL, 0.7),
     ('serving', 'encoder', '\w+', NULL, '\.(embed_multimodal|get_multimodal_embeddings|get_(image|video|audio)_features?|encode_(images?|videos?|audios?))\(', 0.7),

@@ -6,9 +6,11 @@ that in its version (`choices`); what the log shows of their values gives the ne
 
 from collections.abc import Iterator
 
+import msgspec
+
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.remedies import budget, first, general, procedures
-from oomctl.analyzers.triage.remedies.needs import needs
+from oomctl.analyzers.triage.remedies.needs import needs, whatever_the_class
 from oomctl.analyzers.triage.remedies.options import Engine, load
 from oomctl.analyzers.triage.remedies.settings import propose
 from oomctl.schemas.verdict import Incident, Remedy
@@ -20,9 +22,16 @@ def remedies(case: Case, incident: Incident) -> list[Remedy]:
     changes = list(general.cap(case, incident))
     of_engine = list(_of_engine(case, incident, engine)) if engine is not None else []
     whatever = list(general.change(case, incident))
-    changes += whatever + of_engine if incident.resource == "host" else of_engine + whatever
+    general_first = incident.resource == "host" or incident.oom_class == "fragmentation"
+    changes += whatever + of_engine if general_first else of_engine + whatever
+    changes = [remedy for remedy in changes if _helps(remedy)]
     changes.sort(key=lambda remedy: budget.ALONE in remedy.action)
     return [*first.now(case, incident, changes), *changes]
+
+
+def _helps(remedy: Remedy) -> bool:
+    """Whether it frees something, or may: one that frees nothing, or names neither a setting nor an amount, is none."""
+    return remedy.frees_bytes != 0 and (remedy.setting is not None or remedy.frees_bytes is not None)
 
 
 def _of_engine(case: Case, incident: Incident, engine: Engine) -> Iterator[Remedy]:
@@ -41,3 +50,8 @@ def _of_engine(case: Case, incident: Incident, engine: Engine) -> Iterator[Remed
 def _proposals(case: Case, incident: Incident, engine: Engine) -> Iterator[Remedy]:
     for need in needs(case, incident, engine):
         yield from propose(case, incident, engine, need)
+    if incident.oom_class is None:
+        for need in whatever_the_class(case, incident, engine):
+            for remedy in propose(case, incident, engine, need):
+                action = f"Whatever the class: {remedy.action[:1].lower()}{remedy.action[1:]}"
+                yield msgspec.structs.replace(remedy, action=action)

@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterator
 
 from oomctl.analyzers.triage import predicted
+from oomctl.analyzers.triage.batch import ran_at_once
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.remedies import budget
 from oomctl.analyzers.triage.remedies.choices import Choice
-from oomctl.analyzers.triage.remedies.needs import ran_at_once
 from oomctl.analyzers.triage.remedies.options import Move, Spelling
 from oomctl.analyzers.triage.remedies.versions import Version
 from oomctl.analyzers.triage.words import GIB, printed, size

@@ -16,7 +16,8 @@ def change(case: Case, incident: Incident) -> Iterator[Remedy]:
     elif incident.resource == "host" and incident.verdict == "oom":
         yield _host(case, incident)
     allocator = incident.allocator_at_oom
-    if incident.oom_class == "fragmentation" and allocator is not None:
+    expandable = case.argument("expandable_segments") is not None
+    if incident.oom_class == "fragmentation" and allocator is not None and not expandable:
         yield Remedy(
             when="change",
             action="Let the allocator grow segments instead of cutting blocks; not together with vLLM's sleep mode.",

@@ -1,12 +1,15 @@
 """What would have prevented a failure, whatever the engine: which memory must become smaller, or larger, in which order."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import msgspec
 
 from oomctl.analyzers.triage.assess import PROMPT_LOGPROBS
+from oomctl.analyzers.triage.batch import ran_at_once
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.remedies.options import Direction, Engine
-from oomctl.schemas.verdict import Incident
+from oomctl.schemas.verdict import Incident, OomClass
 
 POOL_GATES = ("kv_blocks", "kv_fits_request")
 """Refusals for want of KV pool."""
@@ -36,6 +39,26 @@ class Need:
     only_set: bool = False
     most: int | None = None
 
+    def meets(self, other: "Need") -> bool:
+        """Whether it asks for the same of the same memory."""
+        return (self.component, self.direction, self.part) == (other.component, other.direction, other.part)
+
+
+_POSSIBLE: dict[str, tuple[OomClass, ...]] = {"serving": ("prefill_spike", "decode_growth", "fragmentation")}
+"""Classes of a failed allocation of the device by the stage in which it failed, where no frame tells another."""
+
+
+def whatever_the_class(case: Case, incident: Incident, engine: Engine) -> Iterator[Need]:
+    """What an undecided incident needs whichever of the possible classes it is of."""
+    possible = {item.oom_class for item in incident.alternatives if item.oom_class is not None}
+    possible |= set(_POSSIBLE.get(case.stage or "", ()))
+    if incident.verdict != "oom" or incident.resource != "device" or not possible:
+        return
+    each = [list(needs(case, msgspec.structs.replace(incident, oom_class=name), engine)) for name in sorted(possible)]
+    for need in each[0]:
+        if all(any(other.meets(need) for other in found) for found in each):
+            yield replace(need, why="Leave more of the device outside the budget.")
+
 
 def needs(case: Case, incident: Incident, engine: Engine) -> Iterator[Need]:
     """What an incident needs, the most effective first."""
@@ -57,7 +80,11 @@ def needs(case: Case, incident: Incident, engine: Engine) -> Iterator[Need]:
     elif incident.oom_class == "prefill_spike":
         yield from _prefill(case, incident)
     elif incident.oom_class == "decode_growth":
+        if incident.resource == "device" and engine.budget is not None:  # it grew beside the pool
+            yield Need("kv_pool", why="Leave more of the device to what grows.")
         yield from _decode(case, causes)
+    elif incident.oom_class == "fragmentation":
+        yield Need("kv_pool", why="Leave the allocator more of the device to choose from.")
     elif incident.oom_class == "recovery":
         if "adapter_load" in causes:
             yield Need("adapter")
@@ -153,10 +180,3 @@ def alone(case: Case) -> bool:
     """Whether one request filled the pool alone: as reported, as the engine says, or because no more are allowed."""
     said = any(member["name"] == "retraction_failed" for member in case.members)
     return said or ran_at_once(case) == 1 or case.number("max_num_seqs", "max_running_requests") == 1
-
-
-def ran_at_once(case: Case) -> int | None:
-    """The most requests that ran at once before the pool was full, where that was reported."""
-    ran = [row["running_requests"] for row in case.ask("kv_usage") if row["running_requests"]]
-    ran += [member["running_before"] for member in case.members if member.get("running_before")]
-    return max(ran, default=None)

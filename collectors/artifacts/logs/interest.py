@@ -9,8 +9,8 @@ from functools import cache
 from oomctl.collectors.artifacts.logs import registry, system
 
 FAILURES: tuple[str, ...] = (
-    "Traceback", "ERROR", "WARN", "CRITICAL", "FATAL", "rror", "xception", "alloc fail", "ALLOC_FAILED", "rrno", "mmap",
-    "NVML_SUCCESS", "ray::", *system.LITERALS,
+    "Traceback", ", line ", "ERROR", "WARN", "CRITICAL", "FATAL", "rror", "xception", "alloc fail", "ALLOC_FAILED", "rrno",
+    "mmap", "NVML_SUCCESS", "ray::", *system.LITERALS,
 )  # fmt: skip
 """What failures need, whatever the engine: the framework's, the engine's and the system's."""
 ENVELOPES: tuple[str, ...] = (

@@ -42,6 +42,15 @@ def _loaded(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield phase("weights_loaded", match[0])
 
 
+@rules.on(
+    "expandable_segments:True",
+    r"(?<!setting )\bPYTORCH_\w{0,5}ALLOC_CONF\\?['\"]?(?: ?[:=] ?)\\?['\"]?[\w:.,]{0,200}expandable_segments:True",
+)
+def _expandable(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    """Where the environment is printed; PyTorch's own message only advises it."""
+    yield manifest("argument", "expandable_segments", "True")
+
+
 @rules.on("server process [", r"Started server process \[(\d{1,10})\]")
 def _server_process(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield manifest("process", "server_pid", match[1])

@@ -130,7 +130,7 @@ class LogReading:
     def _second_look(self, held: Iterable[Record]) -> None:
         """Lines of a prompt that was cut off. An exception line among them counts only if it ends a traceback."""
         for record in held:
-            self._finish(self._assembler.feed(record)[1])
+            self._finish(self._assembler.feed(record, headless=False)[1])
 
     def _take(self, record: Record) -> list[Row]:
         if self._held is not None:

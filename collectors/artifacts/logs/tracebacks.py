@@ -3,6 +3,9 @@
 A traceback opened on a headed line ("... TP5] Scheduler hit an exception: Traceback ...") goes on in headed lines of the
 same writer (vLLM repeats its header on each line) or in bare lines (SGLang, Python's logging). Whichever comes, it joins.
 
+One whose first line was lost (a log that begins in its middle, a shipper that drops what is not indented) is known by its
+frames, and ends with the first line that is none of its own.
+
 Tracebacks are given back in the order of their exception lines, and soon after these: who fails first stands first.
 """
 
@@ -13,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from oomctl.collectors.artifacts.logs.record import Record
 
 START = "Traceback (most recent call last):"
+_OPENING = ("Traceback", "exception", "ray::", ", line ")
 MAX_FRAMES = 200
 """Frames that are kept: the outermost and the innermost."""
 MAX_MESSAGE_LINES = 40
@@ -74,6 +78,7 @@ class Traceback:
         message: What follows the type, with its continuation lines.
         at: The exception line.
         notebook: Whether IPython prints it.
+        headless: Whether its first line was lost.
         after: Lines of the message that follow the exception line.
     """
 
@@ -85,6 +90,7 @@ class Traceback:
     at: Record | None = None
     after: int = 0
     notebook: bool = False
+    headless: bool = False
     _code_next: bool = False
 
 
@@ -104,26 +110,29 @@ class Assembler:
         """Number of the first line of those that are open, or None."""
         return next(iter(self._open.values())).first.line if self._open else None
 
-    def feed(self, record: Record) -> tuple[bool, list[Traceback]]:
+    def feed(self, record: Record, *, headless: bool = True) -> tuple[bool, list[Traceback]]:
         """Take a line.
+
+        Args:
+            record: The line.
+            headless: Whether a frame may open a traceback whose first line was lost.
 
         Returns:
             Whether the line belongs to a traceback, and those that this line completed.
         """
         text = record.text
-        if not self._open and "Traceback" not in text and "exception" not in text and "ray::" not in text:
+        if not self._open and not any(word in text for word in _OPENING):
             return False, []
         done = self._overdue(record.line) if self._open else []
         keys = self._keys(record)
         if self._starts(text):
             done += self._close([self._open[key] for key in keys if key in self._open])
-            if len(self._open) > MAX_OPEN:
-                done += self._close([next(iter(self._open.values()))])
-            self._open.update(
-                dict.fromkeys(keys, Traceback(record, record.line, notebook=_NOTEBOOK.match(text) is not None))
-            )
+            done += self._begin(keys, Traceback(record, record.line, notebook=_NOTEBOOK.match(text) is not None))
             return True, done
         current = self._open.get(keys[0])
+        if current is None and headless and (frame := _FRAME.match(text)) is not None and frame[3]:
+            current = Traceback(record, record.line, headless=True)
+            done += self._begin(keys, current)
         if current is None:
             return _LINK.match(text) is not None, done
         mine = self._before_exception(current, record) if current.at is None else self._after_exception(current, record)
@@ -131,6 +140,12 @@ class Assembler:
             done += self._close([current])
         current.last = record.line
         return mine or _LINK.match(text) is not None, done
+
+    def _begin(self, keys: list[tuple[object, ...]], opened: Traceback) -> list[Traceback]:
+        """Open one; those that must be closed for it."""
+        done = self._close([next(iter(self._open.values()))]) if len(self._open) > MAX_OPEN else []
+        self._open.update(dict.fromkeys(keys, opened))
+        return done
 
     def finish(self) -> list[Traceback]:
         """The tracebacks still open when the log ends, or when a worker starts anew."""
@@ -157,13 +172,13 @@ class Assembler:
             current._code_next = False
         elif not text.strip() or _MARKS.match(text) or _BOX_PART.match(text):
             current._code_next = False
-        elif self._ends(text):
+        elif self._ends(text) and (not current.headless or _NAMED.search(text.partition(":")[0]) is not None):
             exception = _EXCEPTION.match(text.strip())
             current.error_type = exception[1] if exception is not None else ""
             current.message = (exception[2] or "") if exception is not None else text.strip()
             current.at = record
         else:
-            return not self._foreign(current, record)
+            return not current.headless and not self._foreign(current, record)
         return True
 
     def _after_exception(self, current: Traceback, record: Record) -> bool:

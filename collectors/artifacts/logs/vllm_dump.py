@@ -33,8 +33,9 @@ def _output(match: re.Match[str], _: Record) -> Iterator[Fact]:
     prefill = sum(count for _, count in scheduled if count > 1)
     decode = sum(1 for _, count in scheduled if count == 1)
     fields: dict[str, object] = {"running_requests": len(scheduled), "prefill_tokens": prefill, "decode_tokens": decode}
-    if not scheduled and total is not None:
-        fields = {"prefill_tokens": None, "decode_tokens": None}
+    if total is not None and integer(total[1]) != sum(count for _, count in scheduled):
+        # The list was cut, or another form of it: what of the total are prompts is not told.
+        fields, prefill, decode = {"prefill_tokens": None, "decode_tokens": None}, 0, 0
     fields["mode"] = "mixed" if prefill and decode else "prefill" if prefill else "decode" if decode else None
     yield Fact("step", {**fields, "dumped": True})
     yield from _requests(text, dict(scheduled))
