@@ -20,7 +20,7 @@ def read_vision(config: Fields, hidden: int) -> Vision | None:
         hidden: Width of the language model.
 
     Source: vLLM model_executor/models/siglip.py, pixtral.py, mistral3.py, gemma3_mm.py, qwen3_vl.py,
-    qwen2_5_vl.py, moonvit.py, kimi_vl.py, kimi_k25_vit.py.
+    qwen2_vl.py, qwen2_5_vl.py, mllama4.py, moonvit.py, kimi_vl.py, kimi_k25_vit.py.
     """
     fields = config.object("vision_config")
     kind = str(fields.get("model_type") or config.get("model_type") or "").removesuffix("_vision")
@@ -32,6 +32,10 @@ def read_vision(config: Fields, hidden: int) -> Vision | None:
         return _pixtral(config, fields, hidden)
     if kind in _QWEN25:
         return _qwen25(fields, hidden)
+    if kind == "qwen2_vl":
+        return _qwen2(fields, hidden)
+    if kind == "llama4_vision_model":
+        return _llama4(fields, hidden)
     if kind in _MOON:
         return _moon(fields, hidden)
     return None
@@ -67,6 +71,42 @@ def _qwen25(fields: Fields, hidden: int) -> Vision:
         bias=True,
         whole=(patch * width, width, out),
         projections=(Projection(into=merged, out=merged), Projection(into=merged, out=out)),
+    )
+
+
+def _qwen2(fields: Fields, hidden: int) -> Vision:
+    width, ratio = fields.need("embed_dim"), fields.maybe("mlp_ratio") or 4
+    merged = fields.need("spatial_merge_size") ** 2 * width
+    patch = fields.need("patch_size") ** 2 * (fields.maybe("temporal_patch_size") or 1) * (fields.maybe("in_channels") or 3)
+    return Vision(
+        layers=fields.need("depth", "num_hidden_layers"),
+        hidden=width,
+        intermediate=ratio * width,
+        gated=False,
+        bias=True,
+        whole=(patch * width, 2 * width, hidden),
+        projections=(Projection(into=merged, out=merged), Projection(into=merged, out=hidden)),
+    )
+
+
+def _llama4(fields: Fields, hidden: int) -> Vision:
+    """Llama 4: patches are a split matrix too; a pixel shuffle leads over to the projector."""
+    width, wide, patch = fields.need("hidden_size"), fields.need("intermediate_size"), fields.need("patch_size")
+    into, out = fields.need("projector_input_dim"), fields.need("projector_output_dim")
+    return Vision(
+        layers=fields.need("num_hidden_layers"),
+        hidden=width,
+        intermediate=wide,
+        gated=False,
+        bias=True,
+        # The class's embedding, positions, and the norms before and after.
+        whole=(width, ((fields.need("image_size") // patch) ** 2 + 1) * width, 2 * width, 2 * width),
+        projections=(
+            Projection(into=3 * patch**2, out=width),
+            Projection(into=wide, out=into),
+            Projection(into=into, out=out),
+            Projection(into=fields.maybe("vision_output_dim") or out, out=hidden),
+        ),
     )
 
 

@@ -172,16 +172,17 @@ class _Rank:
             experts, width = -(-own.experts // self.tp), own.intermediate
         else:
             experts, width = own.experts, self.split(own.intermediate, "the experts' intermediate size")
+        up = down = width
         if self.padding > 1 and self.packing_of(f"{name}.mlp.experts.0.gate_proj").packing == "mxfp4":
-            width, hidden = mxfp4_padded(width, hidden, self.engine.version)
+            up, down, hidden = mxfp4_padded(width, hidden, self.engine.version)
         yield Tensor("router", own.experts * self.shape.hidden * self.element)
         if own.router_bias:
             yield Tensor("router", own.experts * 4)
         fold = 2 if own.gated else 1
-        yield from self.matrix("experts", f"{name}.mlp.experts.0.gate_proj", fold * width, hidden, experts)
-        yield from self.matrix("experts", f"{name}.mlp.experts.0.down_proj", hidden, width, experts)
+        yield from self.matrix("experts", f"{name}.mlp.experts.0.gate_proj", fold * up, hidden, experts)
+        yield from self.matrix("experts", f"{name}.mlp.experts.0.down_proj", hidden, down, experts)
         if own.bias:
-            yield Tensor("experts", experts * (fold * width + hidden) * self.element)
+            yield Tensor("experts", experts * (fold * up + hidden) * self.element)
         if own.latent:
             yield from self.matrix("experts", f"{name}.mlp.fc1_latent_proj", hidden, self.shape.hidden)
             yield from self.matrix("experts", f"{name}.mlp.fc2_latent_proj", self.shape.hidden, hidden)

@@ -151,6 +151,25 @@ def test_moonvit_keeps_its_projector_whole() -> None:
     assert alone - shared == 2 * layer
 
 
+def test_llama_4s_tower_is_split_with_its_patches() -> None:
+    tower = {"model_type": "llama4_vision_model", "num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 256}
+    tower |= {"patch_size": 8, "image_size": 16, "projector_input_dim": 128, "projector_output_dim": 128}
+    seen = configs.DENSE | {"vision_config": tower | {"vision_output_dim": 128}}
+    alone, shared = total(seen, owner="vision"), total(seen, owner="vision", tensor_parallel=2)
+    layer = 4 * 64 * 64 + 2 * 64 * 256 + 3 * 64 + 256
+    projections = 3 * 8 * 8 * 64 + 256 * 128 + 128 * 128 + 128 * 256
+    assert alone - shared == 2 * layer + projections
+    assert alone == 2 * (2 * (layer + 6 * 64) + projections + 64 + 5 * 64 + 4 * 64)
+
+
+def test_qwen2_vls_tower_has_a_width_of_its_own() -> None:
+    tower = {"model_type": "qwen2_vl", "depth": 2, "embed_dim": 64, "hidden_size": 256, "mlp_ratio": 4, "patch_size": 8}
+    seen = configs.DENSE | {"vision_config": tower | {"spatial_merge_size": 2, "temporal_patch_size": 2}}
+    layer = 4 * 64 * 64 + 2 * 64 * 256 + 3 * 64 + 256 + 6 * 64
+    ends = 3 * 8 * 8 * 2 * 64 + 2 * 64 + 256
+    assert total(seen, owner="vision") == 2 * (2 * layer + 2 * 256 * 256 + ends)
+
+
 def test_layers_may_be_listed_by_name() -> None:
     listed = {key: value for key, value in configs.PATTERN.items() if key != "hybrid_override_pattern"}
     listed["layers_block_type"] = ["mamba", "attention", "mlp", "mamba", "moe"]
