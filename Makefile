@@ -15,7 +15,7 @@ PARALLEL := -n auto --dist loadfile
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo test test-fast test-engine engine check format format-check lint types imports sql bench bench-live accuracy accuracy-ledger clean
+.PHONY: help venv demo test test-fast test-engine engine check format format-check lint types imports sql bench bench-live bench-recorder accuracy accuracy-ledger clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ bench: $(STAMP) ## CPU costs as ratios, against their limits
 
 bench-live: $(STAMP) ## what the collectors beside a worker cost, against their limits
 	@$(PYTHON) -m benchmarks.live --day
+
+bench-recorder: $(STAMP) ## what the recorder costs beside a busy worker, against its limits
+	@$(PYTHON) -m benchmarks.recorder
 
 accuracy: $(STAMP) ## how often a stated confidence is right
 	@$(PYTHON) -m benchmarks.accuracy

@@ -1,9 +1,11 @@
-"""What the recorder costs beside a busy worker: CPU, memory, and bytes on disk. `python -m benchmarks.recorder`."""
+"""What the recorder costs beside a busy worker: CPU, memory, and bytes on disk. `make bench-recorder`."""
 
 import os
 import random
+import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from oomctl.collectors.agent import layout
@@ -14,13 +16,40 @@ from tests.recorder.stand_in import NODE, Time, Worker, write
 
 STEPS_PER_S = 50
 ROUNDS = 600
+BUSY = (400, 800)
+"""Steps and block changes a second: 256 running requests, of which the agent follows 32, each a block further every 16th
+step."""
+BUSY_ROUNDS = 120
+LIMIT_RATIO = 0.02
+"""Of a core, while draining BUSY."""
+LIMIT_BYTES = 80 * 10**6
+"""Resident, while draining."""
 
 
-def work(rings: Path, changes_per_s: int, go: int, done: int) -> None:
+@dataclass(frozen=True)
+class Cost:
+    """What a run cost.
+
+    Attributes:
+        cpu_s: A round, which takes a second.
+        resident_bytes: Of the recorder.
+        live_bytes: In segments.
+        packed_bytes: In hours.
+        pack_s: CPU time of packing, in a process of its own.
+    """
+
+    cpu_s: float
+    resident_bytes: int
+    live_bytes: int
+    packed_bytes: int
+    pack_s: float
+
+
+def work(rings: Path, steps_per_s: int, changes_per_s: int, go: int, done: int) -> None:
     """One second of a worker for each byte that comes; figures vary as a batch of 64 requests makes them."""
     worker, draw, step = Worker(rings, capacity=65_536), random.Random(1), 0
     while os.read(go, 1):
-        for _ in range(STEPS_PER_S):
+        for _ in range(steps_per_s):
             step += 1
             used = draw.randrange(8000, 9000)
             write(
@@ -44,13 +73,18 @@ def work(rings: Path, changes_per_s: int, go: int, done: int) -> None:
         os.write(done, b"x")
 
 
-def measure(folder: Path, changes_per_s: int) -> tuple[float, int, int, int]:
-    """(CPU seconds per round, resident bytes, bytes in segments, bytes packed) after ROUNDS seconds of work."""
+def measure(steps_per_s: int, changes_per_s: int, rounds: int) -> Cost:
+    """What so many seconds of work cost."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _measured(Path(folder), steps_per_s, changes_per_s, rounds)
+
+
+def _measured(folder: Path, steps_per_s: int, changes_per_s: int, rounds: int) -> Cost:
     (go, going), (told, done) = os.pipe(), os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(going)
-        work(folder / "rings", changes_per_s, go, done)
+        work(folder / "rings", steps_per_s, changes_per_s, go, done)
         os._exit(0)
 
     def second() -> None:
@@ -63,7 +97,7 @@ def measure(folder: Path, changes_per_s: int) -> tuple[float, int, int, int]:
     beside = Recorder(settings, stands.clock())
     beside.round()
     spent_s = 0.0
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         second()
         stands.now_s += ROUND_S
         begun_s = time.process_time()
@@ -73,28 +107,33 @@ def measure(folder: Path, changes_per_s: int) -> tuple[float, int, int, int]:
     stands.now_s += 601
     beside.round()
     segments = sum(path.stat().st_size for path in (folder / "rec" / "live").iterdir())
+    begun_s = time.process_time()
     pack(folder / "rec")
+    pack_s = time.process_time() - begun_s
     packed = sum(path.stat().st_size for path in (folder / "rec" / "hours").iterdir())
     os.close(going)
     os.kill(pid, 9)
     os.waitpid(pid, 0)
-    return spent_s / ROUNDS, resident, segments, packed
+    return Cost(spent_s / rounds, resident, segments, packed, pack_s)
 
 
-def main() -> None:
-    """Print the figures; a block change's is the difference between a run with 10 a second and one without."""
-    found = []
-    for changes in (0, 10):
-        with tempfile.TemporaryDirectory() as folder:
-            found.append(measure(Path(folder), changes))
-    (cpu_s, resident, live, packed), (_, _, live_both, packed_both) = found
-    steps, changes = STEPS_PER_S * ROUNDS, 10 * ROUNDS
-    print(f"CPU: {cpu_s / ROUND_S:.2%} of a core at {STEPS_PER_S} steps/s, {cpu_s / STEPS_PER_S / 2 * 1e6:.0f} us a record")
-    print(f"resident: {resident / 1e6:.0f} MB")
-    print(f"a step and its pool: {live / steps:.0f} B in a segment, {packed / steps:.1f} B packed")
-    print(f"a block change: {(live_both - live) / changes:.0f} B, {(packed_both - packed) / changes:.1f} B packed")
-    print(f"a day at {STEPS_PER_S} steps/s and 10 changes/s: {packed_both / ROUNDS * 86400 / 1e6:.0f} MB packed")
+def main() -> int:
+    """Print the figures; 1 if a limit is missed. A block change costs the difference between runs with and without."""
+    busy = measure(*BUSY, BUSY_ROUNDS)
+    calm, changing = measure(STEPS_PER_S, 0, ROUNDS), measure(STEPS_PER_S, 10, ROUNDS)
+    steps, changes, records = STEPS_PER_S * ROUNDS, 10 * ROUNDS, BUSY[0] * 2 + BUSY[1]
+    print(f"CPU at {BUSY[0]} steps/s and {BUSY[1]} changes/s: {busy.cpu_s:.2%} of a core (limit {LIMIT_RATIO:.0%}), "
+          f"{busy.cpu_s / records * 1e6:.1f} us a record")  # fmt: skip
+    print(f"CPU at {STEPS_PER_S} steps/s: {calm.cpu_s:.2%} of a core")
+    print(f"packing, apart from it: {busy.pack_s / BUSY_ROUNDS:.2%} of a core at {BUSY[0]} steps/s")
+    print(f"resident: {busy.resident_bytes / 1e6:.0f} MB (limit {LIMIT_BYTES / 1e6:.0f})")
+    print(f"a step and its pool: {calm.live_bytes / steps:.0f} B in a segment, {calm.packed_bytes / steps:.1f} B packed")
+    print(f"a block change: {(changing.live_bytes - calm.live_bytes) / changes:.0f} B, "
+          f"{(changing.packed_bytes - calm.packed_bytes) / changes:.1f} B packed")  # fmt: skip
+    for name, cost, seconds in (("50 steps/s, 10 changes/s", changing, ROUNDS), ("the busy one", busy, BUSY_ROUNDS)):
+        print(f"a day of {name}: {cost.packed_bytes / seconds * 86400 / 1e6:.0f} MB packed")
+    return int(busy.cpu_s > LIMIT_RATIO or busy.resident_bytes > LIMIT_BYTES)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -30,6 +30,8 @@ CHUNK_ROWS = 122_880
 """Rows of a kind that are loaded at once: a row group of DuckDB's, which is compressed once."""
 WRITE_ROWS = 1024
 """Rows of a kind that are kept before they are written to its file; CHUNK_ROWS is a multiple of it."""
+ROW_GROUP_ROWS = 40_960
+"""Of Parquet: one is held whole while it is written, and has a column for each field of every kind."""
 MEMORY_LIMIT = "192MiB"
 
 
@@ -141,19 +143,23 @@ def load_relation(connection: "duckdb.DuckDBPyConnection", source: str, paramete
 
 
 def write_parquet(connection: "duckdb.DuckDBPyConnection", path: Path, writer: str, incident_id: str | None = None) -> None:
-    """Write the event table, sorted by SORT_KEY, to a Parquet file that only its owner may read.
+    """Write the event table to a Parquet file that only its owner may read.
 
+    It is sorted by SORT_KEY, but that the last rows of a kind that fills several row groups may stand behind other kinds.
     The file appears whole or not at all: it is written beside its place and moved there.
     """
     metadata = {VERSION_KEY: str(SCHEMA_VERSION), WRITER_KEY: writer}
     if incident_id is not None:
         metadata[INCIDENT_KEY] = incident_id
     pairs = ", ".join(f"'{key}': '{quoted(value)}'" for key, value in metadata.items())
-    order = ", ".join(f'"{column}" NULLS FIRST' for column in SORT_KEY)
+    kinds = {
+        name for name, kind in KINDS.items() if connection.execute(f"SELECT 1 FROM {ddl.stored(kind)} LIMIT 1").fetchone()
+    }
+    rows = ddl.ordered(kinds, [column for column in SORT_KEY if column != "kind"])
     with beside(path) as scratch:
         connection.execute(
-            f"COPY (SELECT * FROM {ddl.TABLE} ORDER BY {order}) TO '{quoted(str(scratch))}' "
-            f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 122880, KV_METADATA {{{pairs}}})"
+            f"COPY ({rows}) TO '{quoted(str(scratch))}' "
+            f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP_ROWS}, KV_METADATA {{{pairs}}})"
         )
 
 

@@ -8,24 +8,21 @@ import mmap
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
 
+from oomctl.collectors.agent.decode import Record, decode
 from oomctl.collectors.agent.header import Header, read_header
 from oomctl.collectors.agent.layout import (
     CONTINUATION,
     CRC,
-    FLAG,
     FLAG_CUT,
     HEADER_BYTES,
     KINDS,
     MAX_PARTS,
-    NULLS,
     SLOT_BYTES,
     SLOT_HEAD,
     SUFFIX,
-    RecordKind,
-    unpack_texts,
 )
 from oomctl.schemas.errors import OomctlError
 
@@ -33,33 +30,14 @@ CLOCK_STEP_NS = 500_000_000
 """A smaller difference between two readings of the wall clock is drift, or the delay between two calls."""
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One record.
-
-    Attributes:
-        seq: One higher in each record of a ring; a gap is lost records.
-        monotonic_ns: When it was written.
-        ts: The same in microseconds since 1970, by the ring's last reading of the wall clock before it.
-        kind: Which values and texts it has.
-        values: Field to value, as `kind.values` and `kind.texts` name them; None is NULL.
-        cut: Whether its texts are not whole.
-    """
-
-    seq: int
-    monotonic_ns: int
-    ts: int
-    kind: RecordKind
-    values: dict[str, Any]
-    cut: bool
-
-
 @dataclass
 class Batch:
-    """What one read found. Records + overwritten + torn + unknown = records written since the read before.
+    """What one read found. Records + slots + overwritten + torn + unknown = records written since the read before.
 
     Attributes:
         records: In order of seq.
+        slots: Of the kinds that were asked for as they are: (wall clock less monotonic clock, their slots one behind the
+            other), with another element wherever the wall clock was read anew.
         overwritten: Records that the ring's end overtook before they were read.
         torn: Records that were being written when the process died.
         unknown: Records of a kind that this version does not know.
@@ -67,6 +45,7 @@ class Batch:
     """
 
     records: list[Record] = field(default_factory=list)
+    slots: list[tuple[int, bytes]] = field(default_factory=list)
     overwritten: int = 0
     torn: int = 0
     unknown: int = 0
@@ -143,18 +122,26 @@ class RingReader:
         """The header with its counters as they are now."""
         return read_header(self._map, self.path)
 
-    def read(self, *, final: bool = False, limit: int | None = None) -> Batch:
+    def read(self, *, final: bool = False, limit: int | None = None, as_slots: frozenset[int] = frozenset()) -> Batch:
         """What came since the last read; at the first, all that the ring still holds.
 
         Args:
             final: The process is known to be dead: a slot that is not whole is torn, not just being written.
             limit: At most so many records; the next read goes on there.
+            as_slots: Codes of kinds that are given as they are where they fill one slot: not decoded, they cost a tenth.
         """
         batch = Batch()
         if self._place == 0:
             self._place = self._oldest()
-        torn = 0
-        while limit is None or len(batch.records) < limit:
+        torn, taken = 0, 0
+        slots: list[bytes] = []
+        while limit is None or taken < limit:
+            if as_slots and (raw := self._as_slot(as_slots)) is not None:
+                place, seq = raw[1], raw[1] - raw[2]
+                self._lost(seq, torn, batch)
+                slots.append(raw[0])
+                self._seq, self._place, torn, taken = seq, place + 1, 0, taken + 1
+                continue
             slot = self._slot(self._place)
             if slot is None:
                 beyond = self._beyond()
@@ -167,28 +154,48 @@ class RingReader:
                 # Its head was torn or overtaken.
                 self._place += 1
             elif (record := self._record(slot)) is not None:
-                lost = slot.place - slot.spilled - self._seq - 1
-                batch.torn += min(torn, lost)
-                batch.overwritten += lost - min(torn, lost)
-                torn = 0
-                self._seq = slot.place - slot.spilled
+                seq = slot.place - slot.spilled
+                self._lost(seq, torn, batch)
+                self._seq, torn, taken = seq, 0, taken + 1
                 self._place += 1 + slot.parts
-                self._keep(record, batch)
-        if final and (limit is None or len(batch.records) < limit) and self._is_torn(self._place):
+                self._keep(record, batch, slots)
+        if final and (limit is None or taken < limit) and self._is_torn(self._place):
             batch.torn += 1
             self._place += 1
+        self._put_down(slots, batch)
         return batch
 
     def close(self) -> None:
         """Give the map back."""
         self._map.close()
 
-    def _keep(self, record: Record | int, batch: Batch) -> None:
+    def _as_slot(self, codes: frozenset[int]) -> tuple[bytes, int, int] | None:
+        """(slot, place, spilled) of the next record, where it is whole, of one of these kinds, and fills one slot."""
+        at = HEADER_BYTES + self._place % self._capacity * SLOT_BYTES
+        raw = self._map[at : at + SLOT_BYTES]
+        crc, parts, code, _, place, _, spilled = SLOT_HEAD.unpack_from(raw)
+        if place != self._place or parts or code not in codes or crc != crc32(raw[CRC.size :]):
+            return None
+        return raw, place, spilled
+
+    def _lost(self, seq: int, torn: int, batch: Batch) -> None:
+        """Count what is missing before a record."""
+        lost = seq - self._seq - 1
+        batch.torn += min(torn, lost)
+        batch.overwritten += lost - min(torn, lost)
+
+    def _put_down(self, slots: list[bytes], batch: Batch) -> None:
+        if slots:
+            batch.slots.append((self._offset_ns, b"".join(slots)))
+            slots.clear()
+
+    def _keep(self, record: Record | int, batch: Batch, slots: list[bytes]) -> None:
         if isinstance(record, int):
             batch.unknown += 1
             return
         realtime_ns = record.values.get("realtime_ns")
         if realtime_ns is not None:
+            self._put_down(slots, batch)
             step = realtime_ns - record.monotonic_ns - self._offset_ns
             self._offset_ns += step
             if abs(step) >= CLOCK_STEP_NS:
@@ -200,23 +207,18 @@ class RingReader:
         kind = KINDS.get(slot.code)
         if kind is None:
             return slot.code
-        *values, tail = kind.slot.unpack_from(self._map, self._at(slot.place))[len(slot) :]
+        head = self._map[self._at(slot.place) : self._at(slot.place) + SLOT_BYTES]
         cut = bool(slot.flags & FLAG_CUT)
+        rest = b""
         for place in range(slot.place + 1, slot.place + 1 + min(slot.parts, MAX_PARTS)):
             part = self._slot(place)
             if part is None or part.code != CONTINUATION:
                 cut = True
                 break
-            tail += self._map[self._at(place) + SLOT_HEAD.size : self._at(place) + SLOT_BYTES]
+            rest += self._map[self._at(place) + SLOT_HEAD.size : self._at(place) + SLOT_BYTES]
         if self._slot(slot.place) != slot:
             return None
-        fields = {
-            packed.name: _value(value, packed.format, packed.values)
-            for packed, value in zip(kind.values, values, strict=True)
-        }
-        fields.update(zip(kind.texts, unpack_texts(tail, len(kind.texts)), strict=True))
-        ts = (slot.monotonic_ns + self._offset_ns) // 1000
-        return Record(slot.place - slot.spilled, slot.monotonic_ns, ts, kind, fields, cut)
+        return decode(kind, head, rest, self._offset_ns, cut)
 
     def _oldest(self) -> int:
         places = (slot.place for at in range(self._capacity) if (slot := self._whole(at)) is not None)
@@ -281,14 +283,3 @@ def read_ring(path: Path, *, final: bool = True) -> tuple[Header, Batch]:
 def ring_paths(folder: Path) -> list[Path]:
     """The ring files of a folder, in order of their names."""
     return sorted(folder.glob(f"*{SUFFIX}"))
-
-
-def _value(value: Any, format_: str, values: tuple[str, ...]) -> Any:
-    if value == NULLS[format_] or value != value:
-        return None
-    if values == FLAG:
-        return bool(value)
-    if values:
-        # A later version may have added one.
-        return values[value] if value < len(values) else None
-    return value

@@ -25,14 +25,16 @@ if TYPE_CHECKING:
 MEMORY = "384MB"
 """Of DuckDB; what does not fit is spilled beside the recording."""
 WRITER = "oomctl recorder"
+MAX_SEGMENTS = 8
+"""Packed at once."""
 
 
 def pack(root: Path) -> dict[str, Any]:
-    """Pack all segments but the newest into one hour, then remove them."""
+    """Pack the oldest segments, never the newest, into one hour, then remove them."""
     folder = Folder(root)
     for path in folder.covered():
         path.unlink(missing_ok=True)
-    paths = folder.segments()[:-1]
+    paths = folder.segments()[:-1][:MAX_SEGMENTS]
     if not paths:
         return {"rows": 0}
     problems: list[str] = []

@@ -73,7 +73,7 @@ def segment_rows(files: Sequence[BinaryIO], report: Report) -> Iterator[Row]:
         try:
             reader = LiveReader(file, file.name)
             for frame in reader.frames():
-                yield from frame.rows
+                yield from frame.all_rows()
         except OomctlError as error:
             report(error)
             continue

@@ -15,7 +15,7 @@ from typing import Any
 
 from oomctl.collectors.recorder.clock import Clock
 
-JOB_S = 600.0
+JOB_S = 1800.0
 """A job that takes longer is ended."""
 LAST_S = 25.0
 """What all that still wait may take when the recorder ends: an orchestrator's patience is 30 s."""

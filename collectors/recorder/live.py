@@ -3,9 +3,10 @@
     file:    magic (8) | frame of the header | frames
     frame:   length (4) | crc32 of the payload (4) | payload: zstd of msgpack
 
-The header's payload is a map that tells what the file is; a frame's payload is a map of `rows` and of `at`: what the
-recorder knows at that point (how far it has read each source). Rows and position are in one frame, so after a kill nothing
-is read twice and nothing is left out. Integers are little-endian.
+The header's payload is a map that tells what the file is; a frame's payload is a map of `rows`, of `slots` (records of
+rings, which are rows once they are decoded) and of `at`: what the recorder knows at that point (how far it has read each
+source). What was read and how far are in one frame, so after a kill nothing is read twice and nothing is left out. Integers
+are little-endian.
 
 A frame that `append` returned from is in the kernel's page cache: it survives SIGKILL. It is on the disk after the next
 `sync`, which the recorder calls every few seconds and which closing a file implies: that is what a node's crash may cost.
@@ -21,12 +22,13 @@ from typing import Any, BinaryIO
 import msgspec
 import zstandard
 
+from oomctl.collectors.recorder.slots import Slots
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.events import SCHEMA_VERSION
 from oomctl.schemas.rows import Row
 
 MAGIC = b"OOMCTLL\n"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 SUFFIX = ".live"
 FRAME = struct.Struct("<II")
 MAX_FRAME_BYTES = 64 << 20
@@ -62,10 +64,26 @@ class Header(msgspec.Struct, kw_only=True):
 
 
 class Frame(msgspec.Struct, kw_only=True):
-    """Rows that were written at once, and what the recorder knew then."""
+    """Rows that were written at once, and what the recorder knew then.
+
+    Attributes:
+        rows: As rows.
+        slots: As slots of rings; since version 2.
+        at: What the recorder knew.
+    """
 
     rows: list[Row] = []
+    slots: list[Slots] = []
     at: State = {}
+
+    def all_rows(self) -> Iterator[Row]:
+        """All of them as rows, those of one ring in order."""
+        for slots in self.slots:
+            yield from slots.rows()
+        yield from self.rows
+
+    def __len__(self) -> int:
+        return len(self.rows) + sum(map(len, self.slots))
 
 
 class LiveWriter:
@@ -96,13 +114,13 @@ class LiveWriter:
             making.unlink(missing_ok=True)
             raise
 
-    def append(self, rows: list[Row], at: State) -> None:
+    def append(self, frame: Frame) -> None:
         """Add a frame, whole or not at all.
 
         Raises:
             OSError: If there is no room; the file is as it was before.
         """
-        self._write(self._framed(Frame(rows=rows, at=at)))
+        self._write(self._framed(frame))
 
     def sync(self) -> None:
         """Put what was appended onto the disk."""

@@ -10,10 +10,11 @@ from oomctl.collectors.recorder.folder import Folder
 from oomctl.collectors.recorder.host import HostRows
 from oomctl.collectors.recorder.incidents import Incidents
 from oomctl.collectors.recorder.jobs import Hook, Jobs
-from oomctl.collectors.recorder.live import State
+from oomctl.collectors.recorder.live import Frame, State
 from oomctl.collectors.recorder.own import OwnRows
 from oomctl.collectors.recorder.processes import PROC
 from oomctl.collectors.recorder.settings import Outlet, Settings
+from oomctl.collectors.recorder.slots import Slots
 from oomctl.collectors.recorder.sources import Gathered, Sources
 from oomctl.collectors.recorder.store import Store
 from oomctl.collectors.recorder.watch import Sign, Watch
@@ -115,7 +116,7 @@ class Recorder:
         rows = self._pending + gathered.old + gathered.rows
         self._pending = []
         rows += self._look(gathered, now_us) + self._report(gathered, now_us)
-        self._write(rows, gathered.at)
+        self._write(rows, gathered.at, gathered.slots)
         self._upkeep()
         return gathered.more
 
@@ -135,9 +136,9 @@ class Recorder:
                 now_us = self._clock.wall_us()
                 rows = self._pending + gathered.old + gathered.rows + self._look(gathered, now_us)
                 rows += [*self._report(gathered, now_us), self._own.state(now_us, "ok", "ends in order")]
-                self._write(rows, gathered.at)
+                self._write(rows, gathered.at, gathered.slots)
             if self._store.held is not None:
-                self._say(f"{len(self._store.held[0])} rows could not be written: {self._store.problem}")
+                self._say(f"{len(self._store.held)} rows could not be written: {self._store.problem}")
             self._store.sync()
             self._incidents.freeze_now()
             self._jobs.finish()
@@ -156,7 +157,7 @@ class Recorder:
         """Look beside the worker, and for signs that memory ran out; returns rows of what was seen there, and of deaths."""
         rows = self._host.look(self._sources.processes, now_us)
         self._watch.incarnation = self._sources.incarnation
-        signs = self._watch.rows([*gathered.rows, *rows], now_us)
+        signs = self._watch.rows([*gathered.rows, *gathered.shown, *rows], now_us)
         of_deaths, violent = self._watch.deaths(gathered.deaths, now_us)
         signs += of_deaths
         for death in violent:
@@ -198,16 +199,18 @@ class Recorder:
             rows.append(self._own.state(now_us, "ok", "records", cost_us=cpu_us, errors=self._errors))
         return rows
 
-    def _write(self, rows: list[Row], at: State) -> None:
+    def _write(self, rows: list[Row], at: State, slots: Sequence[Slots] = ()) -> None:
         known = self._store.state
         at = at | self._own.at() | self._host.at() | self._incidents.at()
         at = at | {"watch": dict(self._watch.last), "worker": self._sources.worker}
         at = {key: value for key, value in at.items() if known.get(key) != value}
-        if rows or at:
-            if not self._store.write(rows, at):
+        frame = Frame(rows=rows, slots=list(slots), at=at)
+        if len(frame) or at:
+            if not self._store.write(frame):
                 self._say(f"cannot write: {self._store.problem}; the rings hold what comes meanwhile")
+            copies = list(frame.all_rows()) if self._outlets else []
             for outlet in self._outlets:
-                outlet.offer(rows)
+                outlet.offer(copies)
 
     def _upkeep(self) -> None:
         self._segments += self._store.upkeep()

@@ -1,10 +1,13 @@
 """Draining a worker's rings: every ring of its processes, those that come later, and those that the dead left."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from oomctl.collectors.agent.decode import decode, offset_of
 from oomctl.collectors.agent.header import Header
+from oomctl.collectors.agent.layout import KV_POOL, SLOT_BYTES, SLOT_HEAD
 from oomctl.collectors.agent.process import start_ticks
 from oomctl.collectors.agent.reader import Batch, Position, RingReader, ring_paths
 from oomctl.collectors.agent.rows import common_columns, to_row
@@ -12,10 +15,12 @@ from oomctl.collectors.live.host.sampler import Process
 from oomctl.collectors.recorder.failure import completed
 from oomctl.collectors.recorder.live import State
 from oomctl.collectors.recorder.processes import PROC, local_pid, tree
+from oomctl.collectors.recorder.slots import CODE, KEPT, Slots, kept
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.rows import Row
 
 KEY = "ring:"
+_PREEMPTED = offset_of(KV_POOL, "preempted_requests")
 DONE = "done"
 
 
@@ -40,6 +45,8 @@ class Drained:
 
     Attributes:
         rows: In order within each ring.
+        slots: Records that are kept as they are.
+        shown: Rows of those that may be signs.
         at: How far each ring was read.
         losses: (reason, count, detail).
         notes: (state, detail) of what a collector row should tell.
@@ -48,6 +55,8 @@ class Drained:
     """
 
     rows: list[Row] = field(default_factory=list)
+    slots: list[Slots] = field(default_factory=list)
+    shown: list[Row] = field(default_factory=list)
     at: State = field(default_factory=dict)
     losses: list[tuple[str, int, str]] = field(default_factory=list)
     notes: list[tuple[str, str]] = field(default_factory=list)
@@ -65,6 +74,7 @@ class _Followed:
     counters: tuple[int, int]
     last_us: int | None = None
     alive: bool = False
+    preempted: bytes = b""
 
 
 class RingSet:
@@ -145,8 +155,8 @@ class RingSet:
         for path, ring in list(self._followed.items()):
             # Asked before reading: what was written before the death is there then.
             ring.alive = ring.pid is not None and start_ticks(ring.pid, self._proc) == ring.header.start_ticks
-            batch = ring.reader.read(final=not ring.alive, limit=limit)
-            full = len(batch.records) >= limit
+            batch = ring.reader.read(final=not ring.alive, limit=limit, as_slots=KEPT)
+            full = len(batch.records) + sum(len(slots) for _, slots in batch.slots) // SLOT_BYTES >= limit
             found.full |= full
             self._take(path, ring, batch, found)
             if not ring.alive and not full:
@@ -164,6 +174,11 @@ class RingSet:
             row = completed(to_row(record, ring.common))
             found.rows.append(row)
             ring.last_us = record.ts
+        for offset_ns, slots in batch.slots:
+            found.slots.append(kept(ring.common, offset_ns, slots))
+            found.shown += self._shown(ring, offset_ns, slots)
+            last_us = (SLOT_HEAD.unpack_from(slots, len(slots) - SLOT_BYTES)[5] + offset_ns) // 1000
+            ring.last_us = max(last_us, ring.last_us or last_us)
         header = ring.reader.header
         counters = (header.dropped, header.errors)
         for reason, count in (
@@ -178,9 +193,19 @@ class RingSet:
             found.notes.append(("degraded", f"{counters[1] - ring.counters[1]} errors inside the agent of {ring.stream}"))
         for step_ns in batch.clock_steps_ns:
             found.notes.append(("degraded", f"the wall clock of {ring.stream} jumped by {step_ns / 1e9:.3f} s"))
-        if batch.records or counters != ring.counters or batch.torn or batch.overwritten or batch.unknown:
+        if batch.records or batch.slots or counters != ring.counters or batch.torn or batch.overwritten or batch.unknown:
             found.at[KEY + path.stem] = [*ring.reader.position, *counters]
         ring.counters = counters
+
+    def _shown(self, ring: _Followed, offset_ns: int, slots: bytes) -> Iterator[Row]:
+        """Rows of the pool figures in which the count of preempted requests is another than before."""
+        for start in range(0, len(slots), SLOT_BYTES):
+            if slots[start + CODE] == KV_POOL.code:
+                preempted = slots[start + _PREEMPTED.start : start + _PREEMPTED.stop]
+                if preempted != ring.preempted:
+                    ring.preempted = preempted
+                    slot = slots[start : start + SLOT_BYTES]
+                    yield to_row(decode(KV_POOL, slot, b"", offset_ns, cut=False), ring.common)
 
     def _end(self, path: Path, ring: _Followed, found: Drained) -> None:
         found.deaths.append(Death(ring.reader.header, ring.last_us, ring.pid))

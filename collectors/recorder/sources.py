@@ -12,6 +12,7 @@ from oomctl.collectors.recorder.live import State
 from oomctl.collectors.recorder.processes import PROC, incarnation_of, tree
 from oomctl.collectors.recorder.rings import Death, Drained, RingSet
 from oomctl.collectors.recorder.settings import Settings
+from oomctl.collectors.recorder.slots import Slots
 from oomctl.collectors.recorder.tail import LogTail
 from oomctl.schemas.rows import Row
 
@@ -27,6 +28,8 @@ class Gathered:
 
     Attributes:
         rows: New ones, in order within each stream.
+        slots: New records of rings, kept as they are.
+        shown: Rows of those that may be signs.
         old: Rows of a log that was written before recording began: kept, but no sign of anything now.
         at: How far each source was read.
         losses: (reason, count, detail).
@@ -36,6 +39,8 @@ class Gathered:
     """
 
     rows: list[Row] = field(default_factory=list)
+    slots: list[Slots] = field(default_factory=list)
+    shown: list[Row] = field(default_factory=list)
     old: list[Row] = field(default_factory=list)
     at: State = field(default_factory=dict)
     losses: list[tuple[str, int, str]] = field(default_factory=list)
@@ -126,6 +131,8 @@ class Sources:
             looked, self._looked = self._looked, Drained()
             drained = self._rings.drain(ROUND_RECORDS)
             gathered.rows += drained.rows
+            gathered.slots += drained.slots
+            gathered.shown += drained.shown
             gathered.at |= drained.at
             gathered.losses += looked.losses + drained.losses
             gathered.notes += looked.notes + drained.notes

@@ -4,8 +4,7 @@ from pathlib import Path
 
 from oomctl.collectors.recorder.clock import Clock
 from oomctl.collectors.recorder.folder import Folder, Resumption
-from oomctl.collectors.recorder.live import Header, LiveWriter, State, apply
-from oomctl.schemas.rows import Row
+from oomctl.collectors.recorder.live import Frame, Header, LiveWriter, State, apply
 
 SEGMENT_BYTES = 32 << 20
 SEGMENT_S = 600.0
@@ -29,7 +28,7 @@ class Store:
 
     def __init__(self, folder: Folder, resumption: Resumption, clock: Clock, names: tuple[str, str, str]) -> None:
         self.state: State = dict(resumption.state)
-        self.held: tuple[list[Row], State] | None = None
+        self.held: Frame | None = None
         self.problem: str | None = None
         self._folder = folder
         self._clock = clock
@@ -43,25 +42,24 @@ class Store:
         """The segment that is written."""
         return None if self._segment is None else self._segment.path
 
-    def write(self, rows: list[Row], at: State) -> bool:
+    def write(self, frame: Frame) -> bool:
         """Append a frame; False if it is held instead, and is to be tried again by `retry`."""
-        self.held = (rows, at)
+        self.held = frame
         return self.retry()
 
     def retry(self) -> bool:
         """Try to write what is held; True if nothing is held any more."""
         if self.held is None:
             return True
-        rows, at = self.held
         try:
             if self._segment is None:
                 self._begin()
             assert self._segment is not None
-            self._segment.append(rows, at)
+            self._segment.append(self.held)
         except OSError as error:
             self.problem = error.strerror or str(error)
             return False
-        apply(self.state, at)
+        apply(self.state, self.held.at)
         self.held = self.problem = None
         return True
 

@@ -42,8 +42,8 @@ def load_live_file(target: Target, name: str, file: io.BufferedReader, size: int
     """
     reader = LiveReader(file, name)
     frames = list(reader.frames())
-    target.refuse_known({row["stream"] for frame in frames for row in frame.rows}, name)
-    rows = storage.load_rows(target.connection, (row for frame in frames for row in frame.rows))
+    target.refuse_known({row["stream"] for frame in frames for row in frame.all_rows()}, name)
+    rows = storage.load_rows(target.connection, (row for frame in frames for row in frame.all_rows()))
     if reader.torn_bytes:
         report(OomctlError(f"{name}: {reader.torn_bytes} bytes at its end are no whole frame; read what came before"))
     if not rows:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from oomctl.collectors.agent.client import ClientWatch
-from oomctl.collectors.agent.reader import Record, read_ring, ring_paths
+from oomctl.collectors.agent.decode import Record
+from oomctl.collectors.agent.reader import read_ring, ring_paths
 from tests.agent.rings import make_rings
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from oomctl.collectors.agent import failure
-from oomctl.collectors.agent.reader import Record, read_ring
+from oomctl.collectors.agent.decode import Record
+from oomctl.collectors.agent.reader import read_ring
 from tests.agent.rings import make_rings
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from oomctl.collectors.agent.decode import Record
 from oomctl.collectors.agent.header import Header
-from oomctl.collectors.agent.reader import Batch, Record, read_ring, ring_paths
+from oomctl.collectors.agent.reader import Batch, read_ring, ring_paths
 
 
 @dataclass

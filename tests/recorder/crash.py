@@ -97,7 +97,7 @@ def verify(root: Path, rings: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             reader = LiveReader(file, path.name)
             for frame in reader.frames():
-                for row in frame.rows:
+                for row in frame.all_rows():
                     key = (row["stream"], row["seq"])
                     assert key not in seen, f"twice: {key}"
                     seen.add(key)
