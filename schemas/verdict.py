@@ -215,7 +215,7 @@ class Incident(msgspec.Struct, kw_only=True, rename={"oom_class": "class"}):
     remedies: list[Remedy] = []
     cascade: Cascade | None = None
     repeats: int = 0
-    """How many earlier starts failed the same way."""
+    """How many earlier starts failed the same way; of very many the oldest are told by their error alone."""
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True):
@@ -235,6 +235,8 @@ class Triage(msgspec.Struct, kw_only=True):
     schema: str = SCHEMA
     inputs: list[Input]
     incidents: list[Incident]
+    omitted: int = 0
+    """Failures beside these that were counted and not looked into: of each worker the oldest of very many."""
 
 
 def verdict_schema() -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from oomctl import queries
-from oomctl.analyzers.triage import texts
+from oomctl.analyzers.triage import limits, texts
 from oomctl.analyzers.triage.across import Group
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.causes import OTHER_DEATH
@@ -19,17 +19,24 @@ if TYPE_CHECKING:
 
     from oomctl.schemas.ledger import Ledger
 
-MAX_INCIDENTS = 200
-"""The newest of them; what stood before is a crash loop that repeats itself."""
-
 
 def triage(connection: "duckdb.DuckDBPyConnection", last: bool = False, ledger: "Ledger | None" = None) -> list[Incident]:
+    """The incidents of `survey`."""
+    return survey(connection, last, ledger)[0]
+
+
+def survey(
+    connection: "duckdb.DuckDBPyConnection", last: bool = False, ledger: "Ledger | None" = None
+) -> tuple[list[Incident], int]:
     """Every incident in the event table: those of memory first, of these the fatal ones first, then in their order.
 
     Args:
         connection: With the event table.
         last: Only incidents of each worker's newest incarnation that has one.
         ledger: Of the deployment: what was not recorded is taken from it, and marked.
+
+    Returns:
+        The incidents, and how many more failures were counted and not looked into, because there are so many.
     """
     queries.install(connection)
     stories = Stories(connection)
@@ -37,12 +44,14 @@ def triage(connection: "duckdb.DuckDBPyConnection", last: bool = False, ledger: 
     def of(members: Group) -> Incident:
         return incident(Case(connection, members[0], members, ledger))
 
-    logs = _newest(incidents(connection, besides=stories.streams), last)
+    logs, cut = limits.split(_newest(incidents(connection, besides=stories.streams), last))
+    before, omitted = limits.alike(logs, cut)
     measured: list[tuple[str, Incident]] = []
     twice: list[tuple[Group, int, Group]] = []
     if stories.streams:
         with stories.told():
-            rings = _newest(incidents(connection), last)
+            rings, cut = limits.split(_newest(incidents(connection), last))
+            omitted += len(cut)
             for log, members in pairs(logs, rings):
                 twice.append((log, next(n for n, each in enumerate(rings) if each is members), stories.recorded(members)))
             for members in rings:
@@ -55,8 +64,10 @@ def triage(connection: "duckdb.DuckDBPyConnection", last: bool = False, ledger: 
         measured = [(members[0]["stream"], item) for members, item in zip(rings, told, strict=True)]
     alone = [log for log in logs if not any(log is each for each, _, _ in twice)]
     printed = [(log[0]["stream"], of(log)) for log in alone]
+    for log, (_, item) in zip(alone, printed, strict=True):
+        item.repeats = next(count for each, count in zip(logs, before, strict=True) if each is log)
     ordered = sorted(fold(printed + measured), key=lambda item: (_of_another_kind(item), item.survived is True))
-    return texts.fill(connection, ordered)
+    return texts.fill(connection, ordered), omitted
 
 
 def _of(twice: list[tuple[Group, int, Group]], n: int) -> Group:
@@ -69,7 +80,7 @@ def _newest(groups: list[Group], last: bool) -> list[Group]:
     if last:
         newest = {members[0]["worker"]: members[0]["incarnation"] for members in groups}
         groups = [members for members in groups if newest[members[0]["worker"]] == members[0]["incarnation"]]
-    return groups[-MAX_INCIDENTS:]
+    return groups
 
 
 def _of_another_kind(item: Incident) -> bool:
@@ -77,4 +88,4 @@ def _of_another_kind(item: Incident) -> bool:
     return any(cause.cause == OTHER_DEATH for cause in item.causes)
 
 
-__all__ = ["triage"]
+__all__ = ["survey", "triage"]

@@ -7,7 +7,7 @@ def fold(found: list[tuple[str, Incident]]) -> list[Incident]:
     """The incidents, of each run of alike failures of successive starts only the newest, with the number of the others.
 
     Args:
-        found: (stream, incident) in their order.
+        found: (stream, incident) in their order; `repeats` of each is what was counted before it.
     """
     kept: list[Incident | None] = []
     newest: dict[tuple[str, str | None], int] = {}
@@ -18,7 +18,7 @@ def fold(found: list[tuple[str, Incident]]) -> list[Incident]:
         worker = (stream, item.worker)
         before = kept[newest[worker]] if worker in newest else None
         if before is not None and _again(before, item):
-            item.repeats = before.repeats + 1
+            item.repeats += before.repeats + 1
             kept[newest[worker]] = None
         newest[worker] = len(kept) - 1
     incidents = [item for item in kept if item is not None]

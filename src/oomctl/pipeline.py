@@ -86,9 +86,10 @@ def triage_paths(
     """
     loaded = open_inputs(paths, warn)
     try:
-        from oomctl.analyzers.triage import triage
+        from oomctl.analyzers.triage import survey
 
-        return verdict.Triage(inputs=loaded.inputs, incidents=triage(loaded.connection, last=last, ledger=ledger))
+        incidents, omitted = survey(loaded.connection, last=last, ledger=ledger)
+        return verdict.Triage(inputs=loaded.inputs, incidents=incidents, omitted=omitted)
     finally:
         loaded.connection.close()
 

@@ -1,5 +1,9 @@
 """Crash loops: alike failures of successive starts are told once, the newest in full."""
 
+import pytest
+
+from oomctl.analyzers.triage import limits, survey
+from oomctl.analyzers.triage.limits import MAX_INCIDENTS
 from tests.triage import tables
 from tests.triage.tables import LOADING, SERVING, STEP_FRAME, Table
 
@@ -35,7 +39,27 @@ def test_ignores_what_was_survived() -> None:
     assert [item.repeats for item in table.triage()] == [0, 0]
 
 
-def test_keeps_the_newest_of_many() -> None:
-    found = loop(230).root()
-    assert found.incarnation == "230"
-    assert found.repeats >= 199
+def test_counts_all_of_many() -> None:
+    """More than are looked into one by one."""
+    found = loop(MAX_INCIDENTS + 61).root()
+    assert (found.incarnation, found.repeats) == (str(MAX_INCIDENTS + 61), MAX_INCIDENTS + 60)
+    assert f"; {MAX_INCIDENTS + 60} earlier starts failed the same way." in found.summary
+
+
+def test_says_how_many_others_there_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that began otherwise are no repeats; the newest of each worker is looked into before an older one."""
+    monkeypatch.setattr(limits, "MAX_INCIDENTS", 3)
+    table = Table(*LOADING).oom(resource="host", api="cpu_allocator", error_type="RuntimeError")
+    for _ in range(4):
+        table.restart().add("lifecycle", phase="loading").oom(**tables.figures())
+    incidents, omitted = survey(table.connection())
+    assert [(item.incarnation, item.repeats) for item in incidents] == [("5", 3)]
+    assert omitted == 1
+
+
+def test_every_source_is_looked_into_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_INCIDENTS", 2)
+    groups = [[{"stream": s, "worker": s, "what": "oom", "name": "x", "resource": "device"}] for s in "aaab"]
+    kept, cut = limits.split(groups)
+    assert [group[0]["stream"] for group in kept] == ["a", "b"]
+    assert limits.alike(kept, cut) == ([2, 0], 0)

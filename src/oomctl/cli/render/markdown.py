@@ -1,7 +1,7 @@
 """A verdict as a Markdown page, to paste into a postmortem."""
 
 from oomctl.cli.render.memory import allocator_line, cohort_line, memory_lines
-from oomctl.cli.render.page import read_line
+from oomctl.cli.render.page import omitted_line, read_line
 from oomctl.cli.render.sections import cascade_line, gain_line
 from oomctl.cli.render.text import code_md, escape_md, fence_md
 from oomctl.cli.render.words import circumstances, headline, human, place, plural
@@ -19,6 +19,8 @@ def triage_md(triage: Triage) -> str:
         lines = []
         for incident in triage.incidents:
             lines += _incident(incident)
+    if triage.omitted:
+        lines += [f"{omitted_line(triage)}.", ""]
     lines += ["## Read", "", *(f"- {escape_md(read_line(entry))}" for entry in triage.inputs)]
     return "\n".join(lines) + "\n"
 

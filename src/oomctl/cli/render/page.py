@@ -36,12 +36,20 @@ def triage_page(triage: Triage, width: int = 100, colour: bool = False, blocks: 
         for number, incident in enumerate(incidents[1:], 2):
             sheet.wrapped(f"{number}. {headline(incident)}: {incident.summary}", indent=2, hang=3)
         sheet.wrapped("--format md or --json shows all of them in full", indent=2, style="dim")
+    if triage.omitted:
+        sheet.gap()
+        sheet.wrapped(omitted_line(triage))
     sheet.gap()
     for entry in triage.inputs[:FULL]:
         sheet.wrapped(f"read {read_line(entry)}", style="dim")
     if len(triage.inputs) > FULL:
         sheet.add(f"read {len(triage.inputs) - FULL} more inputs", "dim")
     return sheet.text()
+
+
+def omitted_line(triage: Triage) -> str:
+    """What was counted only."""
+    return f"{plural(triage.omitted, 'more failure')}, older than these, counted and not looked into"
 
 
 def read_line(entry: Input) -> str:
