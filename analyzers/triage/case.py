@@ -93,9 +93,13 @@ class Case:
 
     @cached_property
     def gate(self) -> EvidenceRow | None:
-        """The root's figures where it is a refusal."""
+        """The root's figures where it is a refusal; what was left for the KV pool may have been printed before it."""
         rows = self.ask("gate") if self.root["what"] == "refusal" else []
-        return rows[0] if rows else None
+        if not rows or rows[0]["gate"] != "kv_blocks" or rows[0]["available_bytes"] is not None:
+            return rows[0] if rows else None
+        left = [row for row in self.ask("components") if row["component"] == "kv_pool" and row["owner"] == "available"]
+        least = min((row["bytes"] for row in left), default=0)
+        return {**rows[0], "available_bytes": least if least < 0 else None}
 
     @cached_property
     def frames(self) -> list[EvidenceRow]:

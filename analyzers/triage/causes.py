@@ -97,6 +97,9 @@ def _of_gate(case: Case, others: Foreign) -> list[Cause]:
     if gate["gate"] == "start_memory":
         detail = "the budget asks for more than is free on an otherwise empty device"
     needed = gate["needed_bytes"]
+    if needed is None and (gate["available_bytes"] or 0) < 0:
+        needed = -gate["available_bytes"]
+        detail = f"weights and activations take {size(needed)} more than the whole budget, before any KV pool"
     return [Cause(cause="over_committed_budget", bytes=needed, detail=detail, cites=cite([gate]))]
 
 

@@ -16,6 +16,8 @@ CLASSES: tuple[Assess, ...] = (
     recovery.assess,
 )
 
+OF_GATES: tuple[Assess, ...] = (recovery.assess,)
+"""A gate fails before anything does, and so has no class, but one: memory of a life before may be why it refuses."""
 DECISIVE = 0.5
 """Score from which a class is named."""
 MARGIN = 0.12
@@ -37,9 +39,10 @@ class Decision:
 
 def decide(case: Case) -> Decision:
     """Let every class module speak, and choose."""
-    ranked = sorted((assess(case) for assess in CLASSES), key=lambda item: -item.score)
-    best, second = ranked[0], ranked[1]
-    named = best.score >= DECISIVE and best.score - second.score >= MARGIN
+    speaking = OF_GATES if case.root["what"] == "refusal" else CLASSES
+    ranked = sorted((assess(case) for assess in speaking), key=lambda item: -item.score)
+    best, second = ranked[0], ranked[1].score if len(ranked) > 1 else 0.0
+    named = best.score >= DECISIVE and best.score - second >= MARGIN
     rest = ranked[1:] if named else ranked
     alternatives = [_alternative(item) for item in rest if item.score >= NOTABLE]
     if not named:

@@ -74,4 +74,6 @@ def _gate(case: Case, incident: Incident) -> str:
         resolution = gate.get("resolution_bytes")
         needed, there = printed(gate["needed_bytes"], resolution), printed(gate["available_bytes"], resolution)
         return f"The engine refused to start: it wants {needed}, {there} are available."
+    if incident.short_bytes is not None:
+        return f"The engine refused to start: its budget is short by {size(incident.short_bytes)} before any KV cache."
     return "The engine refused to start for want of memory; no allocation had failed."

@@ -196,6 +196,8 @@ def _short(case: Case) -> int | None:
     gate = case.gate
     if gate is not None and gate["needed_bytes"] is not None and gate["available_bytes"] is not None:
         return int(gate["needed_bytes"] - gate["available_bytes"])
+    if gate is not None and gate["needed_bytes"] is None and (gate["available_bytes"] or 0) < 0:
+        return -int(gate["available_bytes"])  # and what the smallest pool takes
     short: int | None = case.figures["short_bytes"]
     return short
 

@@ -55,7 +55,7 @@ def assess(case: Case) -> Assessment:
     if reported:
         result.add("the engine reports it of what it makes after the weights", weight, reported)
         part = reported_part if part in (None, "kernels") else part
-    if case.stage == "warm_up" and case.frame_phase in (None, "warm_up", "serving") and case.root["what"] != "refusal":
+    if case.stage == "warm_up" and case.frame_phase in (None, "warm_up", "serving"):
         result.add("the weights were loaded and the server was not ready yet", 0.5, case.stage_rows)
         if part is None and case.stage_rows and case.stage_rows[0]["phase"] == "capturing":
             part = "capture"

@@ -18,6 +18,11 @@ def count(number: int | None) -> str:
     return UNKNOWN if number is None else str(number)
 
 
+def plain(number: float) -> str:
+    """A setting's number with all its digits."""
+    return str(int(number)) if number == int(number) else f"{number:g}"
+
+
 def size(amount: int | None) -> str:
     """Bytes for a reader: MiB below one GiB, else GiB, two decimals."""
     if amount is None:

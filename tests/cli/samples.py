@@ -90,7 +90,7 @@ def warm_up() -> Incident:
                         MemoryNode(name="weights", bytes=int(15.62 * GIB), quality="measured"),
                         MemoryNode(name="kv_pool", bytes=int(2.97 * GIB), quality="measured"),
                         MemoryNode(name="graph_pool", bytes=int(0.46 * GIB), quality="estimated", note="before capture"),
-                        MemoryNode(name="unexplained", bytes=-12 * MIB, quality="derived", note=HOSTILE),
+                        MemoryNode(name="unexplained", bytes=12 * MIB, quality="derived", note=HOSTILE),
                     ),
                 ),
                 MemoryNode(name="others", bytes=None, note="no process list in the log"),

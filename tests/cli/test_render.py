@@ -23,6 +23,7 @@ from oomctl.cli.render.text import cells, cut, escape, escape_md
 from oomctl.cli.render.words import human
 from oomctl.schemas.verdict import Cascade, MemoryNode, Triage, verdict_schema
 from tests.cli import samples
+from tests.cli.samples import MIB
 
 GOLDEN = Path(__file__).parent / "golden"
 RENDERED = {
@@ -98,6 +99,16 @@ def test_followers() -> None:
     assert cascade_line(one) == "1 later failure followed from it (line 5)"
     two = Cascade(failures=2, lines=(5, 6), ranks=("TP0", "TP1"))
     assert cascade_line(two) == "2 later failures followed from it (lines 5, 6); seen on TP0, TP1"
+
+
+@pytest.mark.parametrize(
+    ("below", "why"), [(-MIB, "1.00 MiB more (rounding)"), (-300 * MIB, "300.00 MiB more (figures differ)")]
+)
+def test_no_entry_is_shown_below_nothing(below: int, why: str) -> None:
+    children = (MemoryNode(name="weights", bytes=900 * MIB - below), MemoryNode(name="others", bytes=below, note="derived"))
+    lines = memory_lines(MemoryNode(name="device", bytes=900 * MIB, children=children), 120)
+    assert len(lines) == 2 and not any("-" in line for line in lines)
+    assert f"entries: {why}" in lines[0]
 
 
 def test_only_the_unexplained_child_is_unexplained() -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.triage import tables
+from tests.triage.engines.reports import incidents
 from tests.triage.tables import GIB, LOADING, UNKNOWN_FRAME, WARMING, Table
 
 
@@ -87,3 +88,40 @@ def test_ignores_the_refusal_after_a_failed_allocation() -> None:
     found = table.triage()
     assert [item.verdict for item in found] == ["oom"]
     assert found[0].cascade is not None and found[0].cascade.failures == 1
+
+
+def test_a_gate_has_no_class_whatever_frames_it_has() -> None:
+    frame = ("/pkg/sglang/srt/model_executor/model_runner.py", "init_memory_pool")
+    table = (
+        Table(*WARMING).arguments("engine", name="sglang", version="0.5.4").arguments(mem_fraction_static=0.7, tp_size=1)
+    )
+    table.stack(frame).add("refusal", gate="kv_blocks", resource="device", message="Not enough memory.", stack_id="s1")
+    found = table.root()
+    assert (found.verdict, found.oom_class, found.code, found.alternatives) == ("capacity_gate", None, None, [])
+    assert tables.causes(found) == ["over_committed_budget"]
+    assert [remedy.setting for remedy in found.remedies] == ["--mem-fraction-static higher", "--tp-size 2"]
+
+
+VLLM = """\
+(APIServer pid=1) INFO 05-02 08:00:00 [api_server.py:1900] vLLM API server version 0.20.2
+(APIServer pid=1) INFO 05-02 08:00:00 [utils.py:253] non-default args: {{'model': 'm', 'gpu_memory_utilization': 0.6}}
+(EngineCore pid=7) INFO 05-02 08:01:00 [gpu_worker.py:436] Available KV cache memory: {left} GiB
+(EngineCore pid=7) ERROR 05-02 08:01:04 [core.py:842] Traceback (most recent call last):
+(EngineCore pid=7) ERROR 05-02 08:01:04 [core.py:842]   File "/v/core/kv_cache_utils.py", line 6, in _check_enough
+(EngineCore pid=7) ERROR 05-02 08:01:04 [core.py:842] ValueError: No available memory for the cache blocks.{more} Try \
+increasing `gpu_memory_utilization` when initializing the engine.
+"""
+
+
+@pytest.mark.parametrize(("left", "more"), [("-2.50", ""), ("9.00", " Available KV cache memory: -2.50 GiB.")])
+def test_how_far_the_budget_is_overdrawn(left: str, more: str) -> None:
+    found = incidents(VLLM.format(left=left, more=more))[0]
+    assert (found.short_bytes, found.causes[0].bytes) == (5 * GIB // 2, 5 * GIB // 2)
+    assert "2.50 GiB" in found.summary
+    (higher,) = [remedy for remedy in found.remedies if "gpu-memory" in (remedy.setting or "")]
+    assert higher.arithmetic == "at least 0.60 + 2.50 GiB / the device's size"
+
+
+def test_ignores_a_pool_that_was_something() -> None:
+    found = incidents(VLLM.format(left="0.40", more=""))[0]
+    assert (found.short_bytes, found.causes[0].bytes) == (None, None)

@@ -11,7 +11,7 @@ from oomctl.analyzers.triage.remedies import budget
 from oomctl.analyzers.triage.remedies.choices import Choice
 from oomctl.analyzers.triage.remedies.options import Move, Spelling
 from oomctl.analyzers.triage.remedies.versions import Version
-from oomctl.analyzers.triage.words import GIB, printed, size
+from oomctl.analyzers.triage.words import GIB, plain, printed, size
 from oomctl.schemas.verdict import Incident, Remedy
 
 _ESTIMATE = re.compile(r"estimated maximum model length is (\d{1,12})")
@@ -69,7 +69,7 @@ def lowered(case: Case, incident: Incident, choice: Choice, current: float) -> I
         kept /= 2
     value = _value(choice, max(current * kept, choice.option.lowest))
     frees = None if requested is None else round(requested * (1 - float(value) / current))
-    said = f"the failed {size(requested)} grows with it: x (1 - {value} / {current:g}) = {size(frees)}"
+    said = f"the failed {size(requested)} grows with it: x (1 - {value} / {plain(current)}) = {size(frees)}"
     said = "" if requested is None else said
     exact = predicted.freed(case, choice.option.name, current, float(value)) if move.component == "logits" else None
     if exact is not None:
@@ -91,7 +91,7 @@ def _of_pool(choice: Choice, current: float, pool: int, wanted: int, short: int)
     given = min(wanted, most)
     value = _value(choice, current * (1 - given / pool))
     frees = round(pool * (1 - float(value) / current))
-    said = f"the KV pool's {size(pool)} x (1 - {value} / {current:g}) = {size(frees)} against {size(short)} short"
+    said = f"the KV pool's {size(pool)} x (1 - {value} / {plain(current)}) = {size(frees)} against {size(short)} short"
     return Remedy(
         when="change",
         action=choice.action if wanted <= most else f"{choice.action} It {budget.ALONE}.",

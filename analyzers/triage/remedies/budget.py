@@ -84,7 +84,12 @@ def higher(case: Case, incident: Incident, flag: str, current: float | None, act
     total, short = case.total_bytes, incident.short_bytes
     if total is None or short is None or short <= 0:
         if current is None or current < HIGHEST:
-            yield Remedy(when="change", action=action, setting=f"{flag} higher", quality="estimated")
+            known = short is not None and short > 0
+            least = f"at least {f'{current:.2f} + ' if current is not None else ''}{size(short)} / the device's size"
+            yield Remedy(
+                when="change", action=action, setting=f"{flag} higher", short_bytes=short if known else None,
+                arithmetic=least if known else "", quality="estimated",
+            )  # fmt: skip
         return
     added = math.ceil(short * MARGIN / round(total * STEP)) * STEP
     if (current if current is not None else STEP) + added > HIGHEST:

@@ -12,6 +12,7 @@ _SERVE_ONE = Pattern(
     r"\(([\d.]+) GiB\)"
 )
 _NO_BLOCKS = Pattern(r"No available memory for the cache blocks")
+_LEFT = Pattern(r"Available KV cache memory: (-?[\d.]{1,12}) ?GiB")
 _MAX_LEN = Pattern(
     r"max seq len \((\d+)\) is larger than the maximum number of tokens that can be stored in KV cache \((\d+)\)"
 )
@@ -31,7 +32,8 @@ def exception(error_type: str, message: str, functions: frozenset[str]) -> Fact 
     if match is not None:
         return _refusal("kv_fits_request", "kv_blocks", message, needed=match[2], available=match[3], tokens=match[1])
     if _NO_BLOCKS.search(message):
-        return _refusal("kv_blocks", "device", message)
+        left = _LEFT.search(message)
+        return _refusal("kv_blocks", "device", message, available=left[1] if left is not None else None)
     match = _MAX_LEN.search(message)
     if match is not None:
         fact = _refusal("kv_fits_request", "kv_blocks", message, tokens=match[1])

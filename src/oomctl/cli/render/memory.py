@@ -5,6 +5,8 @@ from oomctl.cli.render.words import human
 from oomctl.schemas.verdict import AllocatorState, Cohort, MemoryNode
 
 BAR = 16
+PRINTED = 2**30 // 100
+"""How far a figure may be off that was printed with two digits of a GiB, cut or rounded."""
 INEXACT = ("estimated", "predicted", "simulated")
 
 
@@ -75,16 +77,24 @@ def cohort_line(cohort: Cohort) -> str:
 
 
 def _note(node: MemoryNode) -> str:
-    """Only the child `unexplained` is what nobody explains: the rest of the allocator's tensors have an owner."""
-    if node.name == "other_tensors":
-        return "tensors of no known component"
-    return node.note
+    """Only the child `unexplained` is what nobody explains: the rest of the allocator's tensors have an owner.
+
+    An entry below nothing is not shown: that the others exceed their sum is said of the sum instead.
+    """
+    own = "tensors of no known component" if node.name == "other_tensors" else node.note
+    exceed = -sum(child.bytes for child in node.children if child.bytes is not None and child.bytes < 0)
+    if not exceed:
+        return own
+    rounded = exceed <= len(node.children) * PRINTED
+    more = f"entries: {human(exceed)} more ({'rounding' if rounded else 'figures differ'})"
+    return "; ".join(filter(None, (own, more)))
 
 
 def _walk(node: MemoryNode, depth: int) -> list[tuple[int, MemoryNode]]:
     rows = [(depth, node)]
     for child in node.children:
-        rows += _walk(child, depth + 1)
+        if child.bytes is None or child.bytes >= 0:
+            rows += _walk(child, depth + 1)
     return rows
 
 
