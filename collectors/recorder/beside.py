@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oomctl.collectors.recorder.live import State
-from oomctl.collectors.recorder.processes import tree
+from oomctl.collectors.recorder.processes import sees_all, tree
 from oomctl.collectors.recorder.settings import Settings
 
 if TYPE_CHECKING:
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from oomctl.collectors.recorder.sources import Gathered
 
 KEY = "live:"
-INITIAL_PID_NAMESPACE = "pid:[4026531836]"
-"""PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h: here process ids are those that the driver means."""
 
 
 class Beside:
@@ -95,10 +93,7 @@ def _amdsmi() -> Any:
 
 def _owner(pid: int, common: dict[str, Any], proc: Path) -> Any:
     """Tells the worker's own processes from others; None where the driver counts processes in another namespace."""
-    try:
-        if str((proc / "self/ns/pid").readlink()) != INITIAL_PID_NAMESPACE:
-            return None
-    except OSError:
+    if not sees_all(proc):
         return None
 
     def owner(candidate: int) -> str | None:

@@ -17,14 +17,12 @@ from oomctl.collectors.recorder.settings import Outlet, Settings
 from oomctl.collectors.recorder.slots import Slots
 from oomctl.collectors.recorder.sources import Gathered, Sources
 from oomctl.collectors.recorder.store import Store
+from oomctl.collectors.recorder.upkeep import Upkeep
 from oomctl.collectors.recorder.watch import Sign, Watch
 from oomctl.schemas.rows import Row
 
 ROUND_S = 1.0
 REPORT_S = 60.0
-PACK_S = 3600.0
-PACK_SEGMENTS = 8
-"""So many segments are packed before their hour is over."""
 JUMP_US = 1_000_000
 SEEN_US = 60_000_000
 """A death is seen within a round; one whose last record is older was found later."""
@@ -75,14 +73,14 @@ class Recorder:
         self._jobs = Jobs(self._clock)
         self._hook = Hook(settings.hook, lambda why: self._problems.append(f"hook: {why}")) if settings.hook else None
         self._incidents = Incidents(settings, self._clock, self._jobs, self._hook, state, self._told)
+        self._upkeep = Upkeep(settings, self._clock, self._store, self._jobs, self._sources.leftovers, self._told)
         self._problems: list[str] = []
         self._errors = 0
         self._ended_s: float | None = None
-        self._segments = 0
         now_s, ts = self._clock.monotonic_s(), self._clock.wall_us()
         self._clocks = (now_s, ts)
         self._cpu_us = self._clock.cpu_us()
-        self._report_s, self._pack_s = now_s + REPORT_S, now_s + PACK_S
+        self._report_s = now_s + REPORT_S
         self._pending = [
             self._own.state(ts, "ok", f"begins to record {worker}" + (f", pid {settings.pid}" if settings.pid else ""))
         ]
@@ -117,7 +115,8 @@ class Recorder:
         self._pending = []
         rows += self._look(gathered, now_us) + self._report(gathered, now_us)
         self._write(rows, gathered.at, gathered.slots)
-        self._upkeep()
+        self._upkeep.round()
+        self._incidents.due()
         return gathered.more
 
     @property
@@ -134,12 +133,15 @@ class Recorder:
             if self._store.retry():
                 gathered = self._sources.gather(self._clock.wall_us(), final=not self._sources.alive)
                 now_us = self._clock.wall_us()
-                rows = self._pending + gathered.old + gathered.rows + self._look(gathered, now_us)
+                rows = self._pending + gathered.old + gathered.rows
+                self._pending = []
+                rows += self._look(gathered, now_us)
                 rows += [*self._report(gathered, now_us), self._own.state(now_us, "ok", "ends in order")]
                 self._write(rows, gathered.at, gathered.slots)
             if self._store.held is not None:
                 self._say(f"{len(self._store.held)} rows could not be written: {self._store.problem}")
             self._store.sync()
+            self._upkeep.clear()
             self._incidents.freeze_now()
             self._jobs.finish()
             self._write(self._pending, {})
@@ -201,7 +203,7 @@ class Recorder:
 
     def _write(self, rows: list[Row], at: State, slots: Sequence[Slots] = ()) -> None:
         known = self._store.state
-        at = at | self._own.at() | self._host.at() | self._incidents.at()
+        at = at | self._own.at() | self._host.at() | self._incidents.at() | self._upkeep.at()
         at = at | {"watch": dict(self._watch.last), "worker": self._sources.worker}
         at = {key: value for key, value in at.items() if known.get(key) != value}
         frame = Frame(rows=rows, slots=list(slots), at=at)
@@ -211,17 +213,6 @@ class Recorder:
             copies = list(frame.all_rows()) if self._outlets else []
             for outlet in self._outlets:
                 outlet.offer(copies)
-
-    def _upkeep(self) -> None:
-        self._segments += self._store.upkeep()
-        self._incidents.due()
-        now_s = self._clock.monotonic_s()
-        if (now_s >= self._pack_s or self._segments >= PACK_SEGMENTS) and not self._jobs.busy:
-            self._pack_s, self._segments = now_s + PACK_S, 0
-            root, budget = str(self._settings.root), str(self._settings.budget_bytes)
-            oldest_us = str(self._clock.wall_us() - int(self._settings.age_s * 1e6))
-            self._jobs.add("pack", root, then=lambda done: self._told("packing", done))
-            self._jobs.add("evict", root, budget, oldest_us, then=lambda done: self._told("keeping the budget", done))
 
     def _told(self, task: str, result: dict[str, Any]) -> None:
         """What a job did."""
@@ -233,6 +224,9 @@ class Recorder:
             self._pending.append(self._own.loss(ts, "given up for the budget", result["rows_lost"], "rows of old hours"))
         for name in result.get("incidents_lost", ()):
             self._pending.append(self._own.loss(ts, "given up for the budget", 1, f"incident {name}"))
+        if "removed" in result:
+            detail = f"removed {result['removed']} rings of dead processes, {result['bytes'] >> 10} KiB, read to their end"
+            self._pending.append(self._own.state(ts, "ok", detail))
         if "incident" in result:
             self._pending.append(self._own.state(ts, "ok", f"froze incident {result['incident']}: {result['rows']} rows"))
             self._say(f"wrote {result['file']}")

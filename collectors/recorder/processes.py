@@ -6,6 +6,8 @@ from pathlib import Path
 from oomctl.collectors.agent.process import boot_id, start_ticks
 
 PROC = Path("/proc")
+INITIAL_PID_NAMESPACE = "pid:[4026531836]"
+"""PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h: here process ids are those that the driver means."""
 RING_VARIABLE = b"OOMCTL_RING="
 
 
@@ -31,6 +33,14 @@ def tree(pid: int, proc: Path = PROC) -> set[int]:
     while more := {child for child, parent in parents.items() if parent in found and child not in found}:
         found |= more
     return found
+
+
+def sees_all(proc: Path = PROC) -> bool:
+    """Whether every process of the host is to be seen from here, and by the pid that the host gives it."""
+    try:
+        return str((proc / "self/ns/pid").readlink()) == INITIAL_PID_NAMESPACE
+    except OSError:
+        return False
 
 
 def ring_folder(pid: int, proc: Path = PROC) -> Path | None:

@@ -13,6 +13,7 @@ from oomctl.collectors.agent.reader import Batch, Position, RingReader, ring_pat
 from oomctl.collectors.agent.rows import common_columns, to_row
 from oomctl.collectors.live.host.sampler import Process
 from oomctl.collectors.recorder.failure import completed
+from oomctl.collectors.recorder.leftovers import Leftovers
 from oomctl.collectors.recorder.live import State
 from oomctl.collectors.recorder.processes import PROC, local_pid, tree
 from oomctl.collectors.recorder.slots import CODE, KEPT, Slots, kept
@@ -85,11 +86,16 @@ class RingSet:
         pid: A process of the worker, by which it is told from others in the same folder.
         node: This host.
         state: What an earlier recorder knew.
+        leftovers: Takes those that were read to their end.
         proc: The process file system.
+
+    Attributes:
+        worker: Whose rings they are, once that is known.
     """
 
-    def __init__(self, folder: Path, pid: int, node: str, state: State, proc: Path = PROC) -> None:
+    def __init__(self, folder: Path, pid: int, node: str, state: State, leftovers: Leftovers, proc: Path = PROC) -> None:
         self.worker: str | None = None
+        self._leftovers = leftovers
         self._folder = folder
         self._pid = pid
         self._node = node
@@ -126,10 +132,10 @@ class RingSet:
         opened: list[tuple[Path, RingReader]] = []
         for path in fresh:
             known = self._known.get(KEY + path.stem)
-            if known == DONE:
-                self._others.add(path)
-                continue
             try:
+                if known == DONE:
+                    self._done(path)
+                    continue
                 opened.append((path, RingReader(path, Position(*known[:4]) if known else None)))
             except OomctlError as error:
                 self._others.add(path)
@@ -207,9 +213,17 @@ class RingSet:
                     slot = slots[start : start + SLOT_BYTES]
                     yield to_row(decode(KV_POOL, slot, b"", offset_ns, cut=False), ring.common)
 
+    def _done(self, path: Path) -> None:
+        """An earlier recorder read it to its end."""
+        self._others.add(path)
+        reader = RingReader(path)
+        self._leftovers.add(path, KEY + path.stem, reader.header, seen=False)
+        reader.close()
+
     def _end(self, path: Path, ring: _Followed, found: Drained) -> None:
         found.deaths.append(Death(ring.reader.header, ring.last_us, ring.pid))
         found.at[KEY + path.stem] = DONE
+        self._leftovers.add(path, KEY + path.stem, ring.header, seen=ring.pid is not None)
         ring.reader.close()
         del self._followed[path]
         self._others.add(path)

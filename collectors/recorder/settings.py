@@ -17,6 +17,7 @@ class Settings:
         pid: The worker, or its server, as seen from here; None where it runs elsewhere and only its page is seen.
         node: This host.
         rings: Folder of its rings, or None.
+        keep_rings: Whether those of dead processes stay once they are read to their end.
         log: Its log, or None.
         minutes: How much before its first sign an incident holds.
         budget_bytes: Of the whole folder.
@@ -35,6 +36,7 @@ class Settings:
     pid: int | None
     node: str
     rings: Path | None = None
+    keep_rings: bool = False
     log: Path | None = None
     minutes: float = 10.0
     budget_bytes: int = 2 << 30

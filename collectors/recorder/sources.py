@@ -8,6 +8,7 @@ from oomctl.collectors.agent.process import start_ticks
 from oomctl.collectors.live.host.sampler import Process
 from oomctl.collectors.recorder.beside import Beside
 from oomctl.collectors.recorder.clock import Clock
+from oomctl.collectors.recorder.leftovers import Leftovers
 from oomctl.collectors.recorder.live import State
 from oomctl.collectors.recorder.processes import PROC, incarnation_of, tree
 from oomctl.collectors.recorder.rings import Death, Drained, RingSet
@@ -61,19 +62,21 @@ class Sources:
     Attributes:
         worker: The engine instance.
         incarnation: Its present life.
+        leftovers: Rings that were read to their end.
     """
 
     def __init__(self, settings: Settings, state: State, proc: Path = PROC, clock: Clock | None = None) -> None:
         self._settings = settings
         self._proc = proc
         self._ticks = start_ticks(settings.pid, proc) if settings.pid is not None else 0
+        self.leftovers = Leftovers(proc)
         self._rings: RingSet | None = None
         self._tail: LogTail | None = None
         self._looked = Drained()
         self._round = 0
         self._rotations = 0
         if settings.rings is not None and settings.pid is not None:
-            self._rings = RingSet(settings.rings, settings.pid, settings.node, state, proc)
+            self._rings = RingSet(settings.rings, settings.pid, settings.node, state, self.leftovers, proc)
             self._rings.look(self._looked)
         headers = self._rings.headers if self._rings is not None else []
         named = self._rings.worker if self._rings is not None else None

@@ -54,7 +54,7 @@ def work(rings: Path, seed: int) -> None:
 
 
 def record(root: Path, rings: Path, pid: int, flushed: mmap.mmap) -> None:
-    beside = Recorder(Settings(root=root, pid=pid, node=NODE, rings=rings, settle_s=NEVER_S))
+    beside = Recorder(Settings(root=root, pid=pid, node=NODE, rings=rings, settle_s=NEVER_S, keep_rings=True))
     end = time.monotonic() + 5
     while time.monotonic() < end:
         beside.round()
@@ -125,7 +125,7 @@ def main(folder: Path, trials: int, seed: int) -> None:
     flushed = mmap.mmap(-1, 16)
     for _ in range(trials):
         trial(root, rings, draw, flushed)
-    last = Recorder(Settings(root=root, pid=os.getpid(), node=NODE, rings=rings, settle_s=NEVER_S))
+    last = Recorder(Settings(root=root, pid=os.getpid(), node=NODE, rings=rings, settle_s=NEVER_S, keep_rings=True))
     while last.round() or last._sources.rings:
         pass
     assert isinstance(last._store, Store)

@@ -30,6 +30,9 @@ def attach(
         Path | None,
         typer.Option("--rings", metavar="DIR", help="The agent's rings. [the worker's OOMCTL_RING]", show_default=False),
     ] = None,
+    keep_rings: Annotated[
+        bool, typer.Option("--keep-rings", help="Keep rings of dead processes although all they hold is recorded.")
+    ] = False,
     metrics: Annotated[
         str | None, typer.Option("--metrics", metavar="URL", help="Its page of metrics, or none. [found by its ports]")
     ] = None,
