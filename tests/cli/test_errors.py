@@ -30,7 +30,7 @@ def bash(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
         (["triage", "x", "--json", "--format", "csv"], ("--json and --format csv contradict",)),
         (["triage", "x", "--fail-on", "warmup"], ("does not know 'warmup'", "did you mean warm_up?")),
         (["triage", "x", "--fail-on", "OOM009"], ("does not know 'OOM009'", "did you mean oom00", "warm_up", "OOM002")),
-        (["explain", "OOM7"], ("no class 'OOM7'", "did you mean oom00")),
+        (["explain", "OOM7"], ("no class, engine or word of a verdict 'OOM7'", "did you mean oom00")),
         (["schema", "verdict", "--sql"], ("the verdict is not a table",)),
         (["schema", "events", "--sql", "--json"], ("contradict",)),
         (["query", "x", "name", "-c", "SELECT 1"], ("both a named query and -c",)),

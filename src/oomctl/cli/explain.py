@@ -1,7 +1,8 @@
-"""`oomctl explain`: the page of a class, which lies beside the module that decides it; or an engine's memory options."""
+"""`oomctl explain`: the page of a class, which lies beside the module that decides it; a word; an engine's options."""
 
 import sys
 from dataclasses import dataclass
+from textwrap import fill
 from typing import Annotated
 
 import typer
@@ -23,19 +24,20 @@ def explain(
     code: Annotated[
         str | None,
         typer.Argument(
-            metavar="CODE|ENGINE",
-            help="OOM001 to OOM006, a class name, or an engine (vllm, sglang, ...); without it, all classes.",
+            metavar="WORD",
+            help="OOM001 to OOM006, any word that a verdict prints, or an engine (vllm, ...); without it, all classes.",
         ),
     ] = None,
 ) -> None:
-    """Print the page of a class or an engine's memory options, or list the classes."""
+    """Print the page of a class, what a word means, or an engine's memory options; or list the classes."""
     found = pages()
     if code is None:
         for page in found:
             sys.stdout.write(f"{page.code}  {page.name:<{max(len(other.name) for other in found)}}  {page.summary}\n")
         return
+    word = code.strip().lower().replace("-", "_").replace(" ", "_")
     for page in found:
-        if code.lower() in (page.code.lower(), page.name):
+        if word in (page.code.lower(), page.name):
             sys.stdout.write(page.text.rstrip("\n") + "\n")
             return
     from oomctl.analyzers.triage.remedies import options
@@ -47,8 +49,25 @@ def explain(
 
         sys.stdout.write(page_of(engine))
         return
-    known = [word for page in found for word in (page.code, page.name)] + list(options.names())
-    raise OomctlError(f"no class {code!r}, and no engine of that name", closest(code, known), ExitCode.USAGE)
+    words = glossary()
+    if word not in words:
+        known = [name for page in found for name in (page.code, page.name)] + [*options.names(), *words]
+        raise OomctlError(f"no class, engine or word of a verdict {code!r}", closest(word, known), ExitCode.USAGE)
+    for axis, meaning in words[word].items():
+        sys.stdout.write(fill(f"{word} ({axis}): {meaning}", 100, subsequent_indent="  ") + "\n")
+
+
+def glossary() -> dict[str, dict[str, str]]:
+    """What each word means, by where a verdict prints it."""
+    import tomllib
+    from importlib.resources import files
+
+    text = (files("oomctl.analyzers") / "triage" / "glossary.toml").read_text(encoding="utf-8")
+    words: dict[str, dict[str, str]] = {}
+    for axis, entries in tomllib.loads(text).items():
+        for word, meaning in entries.items():
+            words.setdefault(word, {})[axis] = meaning
+    return words
 
 
 def pages() -> list[Page]:

@@ -1,0 +1,103 @@
+"""`oomctl explain`: it knows every word that a verdict prints."""
+
+import ast
+from collections.abc import Iterator
+from typing import get_args
+
+import pytest
+
+from oomctl.analyzers.allocator import fit
+from oomctl.cli.explain import glossary
+from oomctl.schemas.kinds_memory import COMPONENTS
+from oomctl.schemas.kinds_serving import PHASES
+from oomctl.schemas.verdict import CODES, Quality, Resource, Verdict
+from tests.cli.run import oomctl
+from tests.working_tree import ROOT
+
+TRIAGE = ROOT / "analyzers" / "triage"
+
+
+def calls(*functions: str) -> Iterator[ast.Call]:
+    """Calls of these functions in the modules that make verdicts."""
+    for path in TRIAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in functions:
+                yield node
+
+
+def texts(*nodes: ast.AST) -> set[str]:
+    """Texts written out that are one word."""
+    found = (each.value for node in nodes for each in ast.walk(node) if isinstance(each, ast.Constant))
+    return {value for value in found if isinstance(value, str) and value.replace("_", "a").isalnum()}
+
+
+def tables_of_causes() -> Iterator[str]:
+    """First members of the tables that name a cause by the part of the work."""
+    for path in TRIAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if (
+                isinstance(node, ast.Assign)
+                and ast.unparse(node.targets[0]).endswith("CAUSES")
+                and isinstance(node.value, ast.Dict)
+            ):
+                yield from (ast.literal_eval(value)[0] for value in node.value.values)
+            elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "OTHER_DEATH":
+                yield ast.literal_eval(node.value)
+
+
+def causes() -> set[str]:
+    named = {word for call in calls("Cause") for key in call.keywords if key.arg == "cause" for word in texts(key.value)}
+    named |= {word for call in calls("_cause") for argument in call.args[1:2] for word in texts(argument)}
+    return named | set(tables_of_causes()) | set(get_args(fit.Cause))
+
+
+def entries() -> set[str]:
+    """Names of entries of the tree of the device's memory."""
+    return {word for call in calls("_node", "_sum", "MemoryNode") for word in texts(*call.args[:1])} | set(COMPONENTS)
+
+
+def collectors() -> set[str]:
+    named = {
+        word for call in calls("Missing") for key in call.keywords if key.arg == "collector" for word in texts(key.value)
+    }
+    return named | {"host"}
+
+
+VOCABULARIES = {
+    "verdict": {*get_args(Verdict), "undetermined"},
+    "resource": set(get_args(Resource)),
+    "quality": set(get_args(Quality)),
+    "phase": set(PHASES),
+    "cause": causes(),
+    "memory": entries(),
+    "collector": collectors(),
+}
+
+
+@pytest.mark.parametrize("axis", VOCABULARIES)
+def test_every_word_is_explained(axis: str) -> None:
+    words = glossary()
+    assert len(VOCABULARIES[axis]) >= 3
+    unknown = {word for word in VOCABULARIES[axis] if word not in words and word not in CODES}
+    assert unknown == set()
+
+
+@pytest.mark.parametrize("typed", ["preemption-storm", "Preemption Storm", "PREEMPTION_STORM"])
+def test_a_word_is_known_however_it_is_typed(typed: str) -> None:
+    ran = oomctl("explain", typed)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith("preemption_storm (cause): ")
+    assert max(map(len, ran.out.splitlines())) <= 100
+
+
+def test_a_class_and_its_code_are_known_however_they_are_typed() -> None:
+    assert oomctl("explain", "prefill-spike").out == oomctl("explain", "oom003").out != ""
+
+
+def test_a_word_of_two_axes_is_told_twice() -> None:
+    lines = [line for line in oomctl("explain", "device").out.splitlines() if not line.startswith(" ")]
+    assert [line.partition(":")[0] for line in lines] == ["device (resource)", "device (memory)"]
+
+
+def test_an_unknown_word() -> None:
+    oomctl("explain", "preemtion_storm").assert_fails(2, "did you mean preemption_storm?")
