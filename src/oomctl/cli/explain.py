@@ -51,7 +51,9 @@ def explain(
         return
     words = glossary()
     if word not in words:
-        known = [name for page in found for name in (page.code, page.name)] + [*options.names(), *words]
+        known = [page.code for page in found]
+        if not word.startswith("oom"):
+            known += [*(page.name for page in found), *options.names(), *words]
         raise OomctlError(f"no class, engine or word of a verdict {code!r}", closest(word, known), ExitCode.USAGE)
     for axis, meaning in words[word].items():
         sys.stdout.write(fill(f"{word} ({axis}): {meaning}", 100, subsequent_indent="  ") + "\n")
