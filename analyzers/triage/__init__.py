@@ -7,6 +7,7 @@ from oomctl.analyzers.triage import limits, texts
 from oomctl.analyzers.triage.across import Group
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.causes import OTHER_DEATH
+from oomctl.analyzers.triage.evidence import Answers
 from oomctl.analyzers.triage.groups import incidents
 from oomctl.analyzers.triage.repeats import fold
 from oomctl.analyzers.triage.stories import Stories
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     from oomctl.schemas.ledger import Ledger
 
+MAX_TOGETHER = 50
+"""Incidents about which evidence is asked at once: what is known of them is held until they are told."""
 
 def triage(connection: "duckdb.DuckDBPyConnection", last: bool = False, ledger: "Ledger | None" = None) -> list[Incident]:
     """The incidents of `survey`."""
@@ -41,8 +44,8 @@ def survey(
     queries.install(connection)
     stories = Stories(connection)
 
-    def of(members: Group) -> Incident:
-        return incident(Case(connection, members[0], members, ledger))
+    def of(groups: list[Group]) -> list[Incident]:
+        return _incidents(connection, groups, ledger)
 
     logs, cut = limits.split(_newest(incidents(connection, besides=stories.streams), last))
     before, omitted = limits.alike(logs, cut)
@@ -57,13 +60,12 @@ def survey(
             for members in rings:
                 stories.name(members)
             with_logs = [[*members, *_of(twice, n)] for n, members in enumerate(rings)]
-            told = [of(members) for members in with_logs]
-            told = stories.as_recorded(told)
-        for log, n, recorded in twice:
-            told[n] = told_once(told[n], of([*log, *recorded]))
+            told = stories.as_recorded(of(with_logs))
+        for (_, n, _), item in zip(twice, of([[*log, *recorded] for log, _, recorded in twice]), strict=True):
+            told[n] = told_once(told[n], item)
         measured = [(members[0]["stream"], item) for members, item in zip(rings, told, strict=True)]
     alone = [log for log in logs if not any(log is each for each, _, _ in twice)]
-    printed = [(log[0]["stream"], of(log)) for log in alone]
+    printed = [(log[0]["stream"], item) for log, item in zip(alone, of(alone), strict=True)]
     for log, (_, item) in zip(alone, printed, strict=True):
         item.repeats = next(count for each, count in zip(logs, before, strict=True) if each is log)
     ordered = sorted(fold(printed + measured), key=lambda item: (_of_another_kind(item), item.survived is True))
@@ -81,6 +83,16 @@ def _newest(groups: list[Group], last: bool) -> list[Group]:
         newest = {members[0]["worker"]: members[0]["incarnation"] for members in groups}
         groups = [members for members in groups if newest[members[0]["worker"]] == members[0]["incarnation"]]
     return groups
+
+
+def _incidents(connection: "duckdb.DuckDBPyConnection", groups: list[Group], ledger: "Ledger | None") -> list[Incident]:
+    """The verdict on each group of failures."""
+    found: list[Incident] = []
+    for begin in range(0, len(groups), MAX_TOGETHER):
+        answers = Answers(connection)
+        cases = [Case(answers, members[0], members, ledger) for members in groups[begin : begin + MAX_TOGETHER]]
+        found += [incident(case) for case in cases]
+    return found
 
 
 def _of_another_kind(item: Incident) -> bool:

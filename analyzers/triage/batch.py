@@ -75,8 +75,8 @@ def failing_batch(case: Case) -> EvidenceRow | None:
 
 def cache_copy(case: Case) -> list[EvidenceRow]:
     """The innermost frame, where it copies a cache without a pool into a larger tensor."""
-    stacks = [row["stack_id"] for row in case.members if row["what"] == "oom" and row["stack_id"] is not None]
-    frames = case.ask("innermost", stack_id=stacks[0]) if stacks else []
+    traced = [row for row in case.members if row["what"] == "oom" and row["stack_id"] is not None]
+    frames = case.ask_of("innermost", traced[:1])
     found = [frame for frame in frames if _GROWS.search(frame["code"] or "") or _in_cache(frame)]
     return found[:1]
 

@@ -1,14 +1,13 @@
 """Everything that is asked about one failure: its figures, its frames, what stood before and after it."""
 
 import re
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from oomctl.analyzers.triage.evidence import EvidenceRow, ask
+from oomctl.analyzers.triage.evidence import Answers, EvidenceRow
 
 if TYPE_CHECKING:
-    import duckdb
-
     from oomctl.analyzers.triage.heap import Heap
     from oomctl.schemas.ledger import Ledger
 
@@ -37,25 +36,22 @@ class Case:
     """
 
     def __init__(
-        self,
-        connection: "duckdb.DuckDBPyConnection",
-        root: EvidenceRow,
-        members: list[EvidenceRow],
-        ledger: "Ledger | None" = None,
+        self, answers: Answers, root: EvidenceRow, members: list[EvidenceRow], ledger: "Ledger | None" = None
     ) -> None:
-        self._connection = connection
-        self._asked: dict[str, list[EvidenceRow]] = {}
+        self._answers = answers
         self.root = root
         self.about: EvidenceRow = {**root, **root.get("home", {})}
         self.members = members
         self.ledger = ledger
+        answers.concern(self.about)
 
-    def ask(self, name: str, **params: Any) -> list[EvidenceRow]:
-        """The rows of an evidence query about the root, asked once."""
-        key = f"{name} {sorted(params.items())}"
-        if key not in self._asked:
-            self._asked[key] = ask(self._connection, name, {**self.about, **params})
-        return self._asked[key]
+    def ask(self, name: str) -> list[EvidenceRow]:
+        """The rows of an evidence query about the root."""
+        return self._answers.about(name, [self.about])
+
+    def ask_of(self, name: str, others: Sequence[EvidenceRow]) -> list[EvidenceRow]:
+        """The rows of an evidence query about each of some members, or of other rows."""
+        return self._answers.about(name, others)
 
     @cached_property
     def figures(self) -> EvidenceRow:
@@ -64,13 +60,14 @@ class Case:
         Another source's are those of another rank, on a device of its own.
         """
         figures: EvidenceRow = dict.fromkeys(_FIGURES)
-        for member in self.members:
-            if member["what"] != "oom" or member["resource"] != self.root.get("resource"):
-                continue
-            if member["stream"] != self.root["stream"]:
-                continue
-            rows = self.ask("figures", stream=member["stream"], seq=member["seq"])
-            own = rows[0] if rows else {}
+        alike = [
+            member
+            for member in self.members
+            if member["what"] == "oom"
+            and member["resource"] == self.root.get("resource")
+            and member["stream"] == self.root["stream"]
+        ]
+        for own in self.ask_of("figures", alike):
             if figures["requested_bytes"] is not None and own.get("requested_bytes") not in (
                 None,
                 figures["requested_bytes"],
@@ -89,7 +86,7 @@ class Case:
             return None
         from oomctl.analyzers.triage.heap import Heap
 
-        return Heap(self, row, self._connection)
+        return Heap(self, row, self._answers.connection)
 
     @cached_property
     def gate(self) -> EvidenceRow | None:
@@ -110,7 +107,7 @@ class Case:
         for member in (own + others)[:8]:
             if member.get("stack_id") is None:
                 continue
-            frames = self.ask("frames", stream=member["stream"], stack_id=member["stack_id"])
+            frames = self.ask_of("frames", [member])
             if any(frame["phase"] not in ("serving", "any") for frame in frames):
                 return frames
             if not any(frame["phase"] == "serving" for frame in weak):

@@ -101,11 +101,12 @@ def _mates(case: Case, seen: list[EvidenceRow], siblings: set[int]) -> list[Evid
     By their pids; where a container counts pids of its own, by the figure: a rank on the same device says that it holds
     just so much itself.
     """
-    own = []
-    for member in case.members:
-        if member["rank_name"] != case.root["rank_name"] and member["device_id"] == case.root.get("device_id") is not None:
-            rows = case.ask("figures", stream=member["stream"], seq=member["seq"])
-            own += [row["own_process_bytes"] for row in rows if row["own_process_bytes"] is not None]
+    ranks = [
+        member
+        for member in case.members
+        if member["rank_name"] != case.root["rank_name"] and member["device_id"] == case.root.get("device_id") is not None
+    ]
+    own = [row["own_process_bytes"] for row in case.ask_of("figures", ranks) if row["own_process_bytes"] is not None]
     told = [row for row in seen if row["own"] is False and row["used_bytes"]]
     return [row for row in told if row["pid"] in siblings or any(_alike(row["used_bytes"], amount) for amount in own)]
 

@@ -122,8 +122,8 @@ class Heap:
         for holder in holders_at_end(self.snapshot, self.device):
             frames = self.snapshot.frames_of(holder.stack)
             if holder.stack != NO_STACK and component(frames) == name:
-                stack_id = self._recorded[1][holder.stack]
-                rows = self._case.ask("stack_frames", stream=self.row["stream"], stack_id=stack_id)
+                stack = {"stream": self.row["stream"], "stack_id": self._recorded[1][holder.stack]}
+                rows = self._case.ask_of("stack_frames", [stack])
                 shown = telling(frames)[0]
                 return [self.row, *(row for row in rows if (row["file"], row["function"]) == (shown[0], shown[2]))][:2]
         return [self.row]

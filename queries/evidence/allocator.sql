@@ -19,5 +19,5 @@ FROM near AS retried
 LEFT JOIN near AS split
     ON split.inactive_split_bytes IS NOT NULL AND split.seq >= retried.seq AND split.seq < retried.seq + 20
 WHERE retried.num_alloc_retries IS NOT NULL
-ORDER BY abs(retried.seq - $seq), retried.seq, abs(split.seq - retried.seq), split.seq
-LIMIT 1;
+QUALIFY row_number() OVER (ORDER BY abs(retried.seq - $seq), retried.seq, abs(split.seq - retried.seq), split.seq) = 1
+ORDER BY seq;

@@ -30,4 +30,5 @@ SELECT
     other_processes_bytes, allocated_bytes, allocated_true_bytes, cached_free_bytes, private_free_bytes, framework_bytes,
     non_framework_bytes, limit_bytes, ceiling_bytes, resolution_bytes, requested_tokens, available_tokens, requests, short_bytes
 FROM oom_figures
-WHERE stream = $stream AND seq = $seq;
+WHERE stream = $stream AND seq = $seq
+ORDER BY seq;

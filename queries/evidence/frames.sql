@@ -11,12 +11,29 @@
 -- column phase: recovery, warm_up, load_time, serving, or any: what is done whenever the model runs
 -- column part: what exactly was done there
 -- column weight: how much the frame convinces, 0 to 1
+-- Tracebacks repeat each other, and each pattern is compiled for each frame that it is compared with.
+WITH failed AS (
+    SELECT stream, stack_id FROM oom
+    UNION
+    SELECT stream, stack_id FROM refusal
+    UNION
+    SELECT stream, stack_id FROM fault
+),
+
+told AS MATERIALIZED (
+    SELECT frame.function, frame.file, frame.code, marker.phase, marker.part, marker.weight
+    FROM (SELECT DISTINCT function, file, code FROM stack SEMI JOIN failed USING (stream, stack_id)) AS frame
+    INNER JOIN phase_marker AS marker
+        ON regexp_full_match(frame.function, marker.function_pattern)
+        AND (marker.file_pattern IS NULL OR regexp_matches(frame.file, marker.file_pattern))
+        AND (marker.code_pattern IS NULL OR regexp_matches(coalesce(frame.code, ''), marker.code_pattern))
+)
+
 SELECT stack.stream, stack.seq, stack.line, stack.depth, stack.file, stack.stack_line, stack.function, stack.code,
-    marker.phase, marker.part, marker.weight
+    told.phase, told.part, told.weight
 FROM stack
-INNER JOIN phase_marker AS marker
-    ON regexp_full_match(stack.function, marker.function_pattern)
-    AND (marker.file_pattern IS NULL OR regexp_matches(stack.file, marker.file_pattern))
-    AND (marker.code_pattern IS NULL OR regexp_matches(coalesce(stack.code, ''), marker.code_pattern))
+INNER JOIN told
+    ON told.function = stack.function AND told.file IS NOT DISTINCT FROM stack.file
+    AND told.code IS NOT DISTINCT FROM stack.code
 WHERE stack.stream = $stream AND stack.stack_id = $stack_id
-ORDER BY stack.depth DESC, marker.weight DESC, marker.phase, marker.part, stack.seq;
+ORDER BY depth DESC, weight DESC, phase, part, seq;

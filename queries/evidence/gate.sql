@@ -15,4 +15,5 @@
 SELECT stream, seq, line, gate, resource, needed_bytes, available_bytes, total_bytes, needed_tokens, available_tokens,
     resolution_bytes, message
 FROM refusal
-WHERE stream = $stream AND seq = $seq;
+WHERE stream = $stream AND seq = $seq
+ORDER BY seq;

@@ -6,8 +6,8 @@
 -- column file: source file as printed
 -- column function: as printed
 -- column code: source line, where printed
-SELECT stack.stream, stack.seq, stack.line, stack.file, stack.function, stack.code
+SELECT stream, seq, line, file, function, code
 FROM stack
-WHERE stack.stream = $stream AND stack.stack_id = $stack_id
-ORDER BY stack.depth DESC, stack.seq
-LIMIT 1;
+WHERE stream = $stream AND stack_id = $stack_id
+QUALIFY row_number() OVER (ORDER BY depth DESC, seq) = 1
+ORDER BY seq;

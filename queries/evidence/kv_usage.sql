@@ -13,16 +13,23 @@
 -- column generation_tokens_per_s: at that report
 -- column mode: of the batch, where the line reports one
 -- column prefill_tokens: of that batch
-SELECT kv_pool.stream, kv_pool.seq, kv_pool.line, kv_pool.ts, kv_pool.usage_ratio, kv_pool.used_tokens, kv_pool.group_id,
+-- A report may print a figure for each of several KV cache groups: 60 reports are within reach of 240 figures.
+WITH near AS (
+    SELECT stream, seq, line, ts, rank_name, usage_ratio, used_tokens, group_id
+    FROM kv_pool
+    WHERE stream = $stream AND worker = $worker AND incarnation = $incarnation AND seq < $seq AND usage_ratio IS NOT NULL
+    ORDER BY seq DESC
+    LIMIT 240
+)
+
+SELECT near.stream, near.seq, near.line, near.ts, near.usage_ratio, near.used_tokens, near.group_id,
     coalesce(throughput.running_requests, step.running_requests) AS running_requests,
     coalesce(throughput.waiting_requests, step.waiting_requests) AS waiting_requests,
     throughput.prompt_tokens_per_s, throughput.generation_tokens_per_s, step.mode, step.prefill_tokens
-FROM kv_pool
-LEFT JOIN throughput ON throughput.stream = kv_pool.stream AND throughput.line = kv_pool.line
-LEFT JOIN step ON step.stream = kv_pool.stream AND step.line = kv_pool.line
-WHERE kv_pool.stream = $stream AND kv_pool.worker = $worker AND kv_pool.incarnation = $incarnation AND kv_pool.seq < $seq
-    AND kv_pool.usage_ratio IS NOT NULL
--- An engine with several KV cache groups prints a figure for each: the full-attention group, which has no name, counts.
-QUALIFY row_number() OVER (PARTITION BY kv_pool.line, kv_pool.ts, kv_pool.rank_name ORDER BY kv_pool.group_id NULLS FIRST) = 1
-ORDER BY kv_pool.seq DESC
+FROM near
+LEFT JOIN throughput ON throughput.stream = near.stream AND throughput.line = near.line
+LEFT JOIN step ON step.stream = near.stream AND step.line = near.line
+-- Of the groups, the one of full attention, which has no name, counts.
+QUALIFY row_number() OVER (PARTITION BY near.line, near.ts, near.rank_name ORDER BY near.group_id NULLS FIRST) = 1
+ORDER BY seq DESC
 LIMIT 60;

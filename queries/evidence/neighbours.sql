@@ -41,5 +41,5 @@ WHERE process.stream = $stream AND coalesce(process.own, FALSE) = FALSE AND proc
         process.incarnation = $incarnation
         OR coalesce(process.seq BETWEEN (SELECT seq FROM ended) AND (SELECT seq FROM begun), FALSE)
     )
-ORDER BY process.used_bytes DESC NULLS LAST, process.seq
+ORDER BY used_bytes DESC NULLS LAST, seq
 LIMIT 64;

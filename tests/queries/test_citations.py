@@ -9,7 +9,7 @@ import pytest
 
 from oomctl import queries
 from oomctl.analyzers.triage.case import Case
-from oomctl.analyzers.triage.evidence import ask
+from oomctl.analyzers.triage.evidence import Answers, ask
 from oomctl.analyzers.triage.groups import incidents
 from oomctl.analyzers.triage.verdict import incident
 from oomctl.schemas.verdict import Citation
@@ -45,7 +45,7 @@ def test_every_cited_row_is_returned_by_the_named_query(scenario: str, engine: s
     connection = connected(scenario, seed=2, ranks=ranks, engine=engine)
     for members in incidents(connection):
         rows = cache(lambda name, members=members: returned(connection, members, name))
-        found = incident(Case(connection, members[0], members))
+        found = incident(Case(Answers(connection), members[0], members))
         cited = list(citations(found))
         assert cited
         for citation in cited:
@@ -57,5 +57,5 @@ def test_every_cited_row_is_returned_by_the_named_query(scenario: str, engine: s
 def test_the_query_that_a_citation_names_exists() -> None:
     connection = connected("prefill_long_prompt")
     members = incidents(connection)[0]
-    named = {citation.query for citation in citations(incident(Case(connection, members[0], members)))}
+    named = {citation.query for citation in citations(incident(Case(Answers(connection), members[0], members)))}
     assert {"failures", "batch"} <= named <= set(queries.names("evidence"))

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from oomctl import queries
 from oomctl.analyzers.triage import triage
 from oomctl.analyzers.triage.case import Case
+from oomctl.analyzers.triage.evidence import Answers
 from oomctl.analyzers.triage.groups import incidents
 from oomctl.schemas import storage
 from oomctl.schemas.rows import Row, make_row
@@ -113,7 +114,7 @@ class Table:
         """Everything about the first root failure."""
         connection = self.connection()
         members = incidents(connection)[0]
-        return Case(connection, members[0], members)
+        return Case(Answers(connection), members[0], members)
 
     def triage(self) -> list[Incident]:
         """The incidents."""

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from oomctl import queries
 from oomctl.analyzers.triage.case import Case
+from oomctl.analyzers.triage.evidence import Answers
 from oomctl.analyzers.triage.groups import incidents
 from oomctl.analyzers.triage.ledger import memory_at_oom
 from oomctl.schemas import ddl, storage
@@ -52,7 +53,7 @@ def ledger(connection: "DuckDBPyConnection", table: Table) -> MemoryNode | None:
         connection.execute(f"DELETE FROM {ddl.stored(kind)}")
     storage.load_rows(connection, table.rows)
     members = incidents(connection)[0]
-    return memory_at_oom(Case(connection, members[0], members))
+    return memory_at_oom(Case(Answers(connection), members[0], members))
 
 
 def nodes(node: MemoryNode) -> Iterator[MemoryNode]:
