@@ -66,8 +66,10 @@ def _columns(folder: str, query: queries.Query) -> Iterator[str]:
             connection.execute(query.sql.replace("CREATE VIEW ", "CREATE OR REPLACE VIEW ", 1))
             cursor = connection.execute(f"SELECT * FROM {query.name}")
         else:
+            if folder == "evidence" and query.params and query.name not in UNCITED:
+                connection.execute(query.of_many(), {name: [VALUES[name]] for name in query.params})
             cursor = connection.execute(query.sql, {name: VALUES[name] for name in query.params})
-    except duckdb.Error as error:
+    except (duckdb.Error, ValueError) as error:
         yield str(error).splitlines()[0]
         return
     returned = [str(column[0]) for column in cursor.description or ()]

@@ -11,5 +11,5 @@ SELECT stream, seq, line, process.pid, process.name, process.rss_bytes, process.
 FROM process
 WHERE stream = $stream AND worker = $worker AND source = 'host' AND process.own AND ts = $ts
     AND process.owner_incarnation <> $incarnation
-ORDER BY process.rss_bytes DESC, seq
+ORDER BY rss_bytes DESC, seq
 LIMIT 64;
