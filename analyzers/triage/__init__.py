@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 MAX_TOGETHER = 50
 """Incidents about which evidence is asked at once: what is known of them is held until they are told."""
 
+
 def triage(connection: "duckdb.DuckDBPyConnection", last: bool = False, ledger: "Ledger | None" = None) -> list[Incident]:
     """The incidents of `survey`."""
     return survey(connection, last, ledger)[0]

@@ -186,7 +186,7 @@ def _basis(case: Case, verdict: Verdict | None) -> list[Evidence]:
 def _asked_by(case: Case) -> list[Evidence]:
     """The frame that asked for the memory, where no class says what it stands for."""
     stacks = [member for member in case.members if member["what"] == "oom" and member.get("stack_id") is not None]
-    frames = case.ask("innermost", stream=stacks[0]["stream"], stack_id=stacks[0]["stack_id"]) if stacks else []
+    frames = case.ask_of("innermost", stacks[:1])
     if not frames or case.root["resource"] != "device":
         return []
     return [statement(f"it was asked for in {frame_words(frames)}", "device", 0.2, frames)]
