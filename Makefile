@@ -15,7 +15,7 @@ PARALLEL := -n auto --dist loadfile
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo test test-fast test-engine engine check format format-check lint types imports sql bench bench-live bench-recorder accuracy accuracy-ledger clean
+.PHONY: help venv demo test test-fast test-engine engine check format format-check lint types imports sql bench bench-agent bench-live bench-recorder accuracy accuracy-ledger clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,12 @@ bench-live: $(STAMP) ## what the collectors beside a worker cost, against their 
 
 bench-recorder: $(STAMP) ## what the recorder costs beside a busy worker, against its limits
 	@$(PYTHON) -m benchmarks.recorder
+
+bench-agent: $(STAMP) ## what the agent costs a real engine, against its limits
+	@engine="$(ENGINE)" && model=$$(mktemp -d) && "$$engine/bin/python" tests/engine/make_model.py $$model && missed=0; \
+	for part in record scheduler step throughput; do \
+	    PYTHONPATH=src:. "$$engine/bin/python" -m benchmarks.agent $$model $$part 2>/dev/null || missed=1; \
+	done; rm -rf $$model; exit $$missed
 
 accuracy: $(STAMP) ## how often a stated confidence is right
 	@$(PYTHON) -m benchmarks.accuracy

@@ -28,8 +28,10 @@ SLOT_BYTES = 128
 SLOT_HEAD = struct.Struct("<IHBBQqI")
 CRC = struct.Struct("<I")
 LENGTH = struct.Struct("<H")
+BODY_BYTES = SLOT_BYTES - SLOT_HEAD.size
+SLOT_AFTER_CRC = struct.Struct(f"<IQqI{BODY_BYTES}s")
+"""A slot behind its CRC, for writing: `slot_word`, place, monotonic_ns, spilled, body."""
 CONTINUATION = 0
-CONTINUATION_BYTES = SLOT_BYTES - SLOT_HEAD.size
 MAX_PARTS = 600
 """Bounds a text to about 62 KB, so that one message cannot wash a ring out."""
 
@@ -111,8 +113,9 @@ class RecordKind:
         texts: The fields that stand in the tail, in order.
         slot: How a slot that begins a record is unpacked: SLOT_HEAD, the values, the tail.
         room: Bytes of the tail in that slot.
-        pack_into: The same for writing, without the CRC, and with `slot_word` for three fields.
+        pack: Packs a slot's body: the values, then the tail, cut to `room`.
         word: `slot_word` of a record of one slot.
+        nulls: The value of each field that is not known.
     """
 
     code: int
@@ -121,8 +124,9 @@ class RecordKind:
     texts: tuple[str, ...] = ()
     slot: struct.Struct = field(init=False, repr=False, compare=False)
     room: int = field(init=False, repr=False, compare=False)
-    pack_into: Callable[..., None] = field(init=False, repr=False, compare=False)
+    pack: Callable[..., bytes] = field(init=False, repr=False, compare=False)
     word: int = field(init=False, repr=False, compare=False)
+    nulls: tuple[float, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         fixed = SLOT_HEAD.format + "".join(value.format for value in self.values)
@@ -133,13 +137,9 @@ class RecordKind:
         object.__setattr__(self, "room", room)
         object.__setattr__(self, "slot", struct.Struct(f"{fixed}{room}s"))
         packed = "".join(value.format for value in self.values)
-        object.__setattr__(self, "pack_into", struct.Struct(f"<4xIQqI{packed}{room}s").pack_into)
+        object.__setattr__(self, "pack", struct.Struct(f"<{packed}{room}s").pack)
         object.__setattr__(self, "word", slot_word(self.code))
-
-    @property
-    def nulls(self) -> tuple[float, ...]:
-        """The value of each field that is not known."""
-        return tuple(NULLS[value.format] for value in self.values)
+        object.__setattr__(self, "nulls", tuple(NULLS[value.format] for value in self.values))
 
 
 def _of(format_: str, *names: str) -> tuple[Packed, ...]:

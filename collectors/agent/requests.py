@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from oomctl.collectors.agent.layout import NULL_I32, NULL_I64, REQUEST, REQUEST_EVENTS, SAMPLED_BY, pack_texts
+from oomctl.collectors.agent.layout import NULL_I32, REQUEST, REQUEST_EVENTS, SAMPLED_BY, pack_texts
 from oomctl.collectors.agent.ring import Ring
 
 EVENT = {name: code for code, name in enumerate(REQUEST_EVENTS)}
@@ -43,10 +43,14 @@ class Followed:
         """Record an event of it, after `delta` more (or fewer) blocks."""
         request = self.request
         self.blocks += delta
-        ring.write(
-            REQUEST, self.tail, event, self.sampled_by, self.weight, step_id, self.prompt_tokens, cached,
-            self.max_output_tokens, scheduled, request.num_computed_tokens, request.num_output_tokens, self.blocks, delta,
+        values = (
+            event, self.sampled_by, self.weight, step_id, self.prompt_tokens, cached, self.max_output_tokens, scheduled,
+            request.num_computed_tokens, request.num_output_tokens, self.blocks, delta,
         )  # fmt: skip
+        if len(self.tail) <= REQUEST.room:
+            ring.put(REQUEST, REQUEST.pack(*values, self.tail))
+        else:
+            ring.write(REQUEST, self.tail, *values)
 
 
 class Sampler:
@@ -91,7 +95,5 @@ def count_blocks(groups: Any) -> int:
 
 
 def _count(value: Any) -> int:
-    return value if isinstance(value, int) else NULL_I32
-
-
-NO_STEP = NULL_I64
+    # What a client asked for, so of any size.
+    return value if isinstance(value, int) and 0 <= value < 2**31 else NULL_I32

@@ -7,6 +7,7 @@ the file are reserved when it is made: a store into a hole on a full disk would 
 import contextlib
 import mmap
 import os
+import struct
 import sys
 import threading
 import time
@@ -16,8 +17,8 @@ from pathlib import Path
 from zlib import crc32
 
 from oomctl.collectors.agent.layout import (
+    BODY_BYTES,
     CONTINUATION,
-    CONTINUATION_BYTES,
     CONTROL_OFFSET,
     COUNTER,
     CRC,
@@ -28,8 +29,8 @@ from oomctl.collectors.agent.layout import (
     HEADER_BYTES,
     MAGIC,
     MAX_PARTS,
+    SLOT_AFTER_CRC,
     SLOT_BYTES,
-    SLOT_HEAD,
     STATE_OFFSET,
     SUFFIX,
     VERSION,
@@ -42,7 +43,7 @@ DEFAULT_CAPACITY = 65_536
 """8 MiB: more than a minute of a busy scheduler that nobody drains."""
 
 _monotonic_ns = time.monotonic_ns
-_pack_crc = CRC.pack_into
+_pack_slot = SLOT_AFTER_CRC.pack
 
 
 @dataclass(frozen=True)
@@ -75,13 +76,11 @@ class Ring:
         rings: The folder and identity it belongs to.
     """
 
-    __slots__ = ("_capacity", "_map", "_rest", "_rings", "_scratch", "_spilled", "path", "place")
+    __slots__ = ("_capacity", "_map", "_rings", "_spilled", "path", "place")
 
     def __init__(self, rings: "Rings") -> None:
         self._rings = rings
         self._capacity = rings.capacity
-        self._scratch = bytearray(SLOT_BYTES)
-        self._rest = memoryview(self._scratch)[CRC.size :]
         self.forget()
 
     def forget(self) -> None:
@@ -97,33 +96,72 @@ class Ring:
         view = self._map
         return view is None or view[CONTROL_OFFSET] == 1
 
-    def write(self, kind: RecordKind, tail: bytes, *values: float) -> None:
-        """Append a record; on a failure count it, never raise.
+    def put(self, kind: RecordKind, body: bytes) -> None:
+        """Append a record of one slot; on a failure count it, never raise.
 
         Args:
             kind: What it is.
-            tail: Its texts, from `pack_texts`; made once where a text is written often.
-            values: The fixed values in the order of `kind.values`, NULL as `kind.nulls` has it.
+            body: From `kind.pack`.
         """
         view = self._map
         if view is None and (view := self._open()) is None:
             return
         try:
+            # As in _write, without the call: this is the step path.
             place = self.place + 1
-            parts = 0
-            word = kind.word
-            if len(tail) > kind.room:
-                parts, flags = self._continue(view, tail[kind.room :], place)
-                word = slot_word(kind.code, parts, flags)
-            kind.pack_into(self._scratch, 0, word, place, _monotonic_ns(), self._spilled, *values, tail)
-            _pack_crc(self._scratch, 0, crc32(self._rest))
+            slot = _pack_slot(kind.word, place, _monotonic_ns(), self._spilled, body)
             at = HEADER_BYTES + place % self._capacity * SLOT_BYTES
-            view[at : at + SLOT_BYTES] = self._scratch
+            view[at : at + SLOT_BYTES] = crc32(slot).to_bytes(4, "little") + slot
+            self.place = place
+        except Exception:
+            # The map is closed under us while the process ends.
+            self._count(DROPPED_OFFSET)
+
+    def write(self, kind: RecordKind, tail: bytes, *values: float) -> None:
+        """Append a record with texts of any length; on a failure count it, never raise.
+
+        Args:
+            kind: What it is.
+            tail: Its texts, from `pack_texts`.
+            values: The fixed values in the order of `kind.values`, NULL as `kind.nulls` has it.
+        """
+        try:
+            body = kind.pack(*values, tail)
+        except struct.error:
+            # A value out of its format's range.
+            if self._map is not None or self._open() is not None:
+                self._count(DROPPED_OFFSET)
+            return
+        if len(tail) <= kind.room:
+            self.put(kind, body)
+        else:
+            self._put_long(kind, body, tail[kind.room :])
+
+    def _put_long(self, kind: RecordKind, body: bytes, rest: bytes) -> None:
+        """The continuations go first, so that a reader that sees the head sees all."""
+        view = self._map
+        if view is None and (view := self._open()) is None:
+            return
+        limit = min(MAX_PARTS, self._capacity - 1) * BODY_BYTES
+        flags = FLAG_CUT if len(rest) > limit else 0
+        rest = rest[:limit]
+        parts = -(-len(rest) // BODY_BYTES)
+        place = self.place + 1
+        try:
+            for part in range(parts):
+                piece = rest[part * BODY_BYTES : (part + 1) * BODY_BYTES]
+                self._write(view, slot_word(CONTINUATION, parts - part - 1), place + 1 + part, self._spilled, piece)
+            self._write(view, slot_word(kind.code, parts, flags), place, self._spilled, body)
             self.place = place + parts
             self._spilled += parts
         except Exception:
-            # A value out of its format's range, or the map closed under us while the process ends.
             self._count(DROPPED_OFFSET)
+
+    def _write(self, view: mmap.mmap, word: int, place: int, spilled: int, body: bytes) -> None:
+        slot = _pack_slot(word, place, _monotonic_ns(), spilled, body)
+        at = HEADER_BYTES + place % self._capacity * SLOT_BYTES
+        # One copy of the whole: a slot that is filled in several stores can be torn in more places.
+        view[at : at + SLOT_BYTES] = crc32(slot).to_bytes(4, "little") + slot
 
     def count_error(self) -> None:
         """Count an exception that was kept from the engine."""
@@ -133,21 +171,6 @@ class Ring:
         """Note that the process ended in order."""
         if self._map is not None:
             self._map[STATE_OFFSET] = 1
-
-    def _continue(self, view: mmap.mmap, rest: bytes, place: int) -> tuple[int, int]:
-        """Write what does not fit into the first slot. It goes first, so that a reader that sees the head sees all."""
-        limit = min(MAX_PARTS, self._capacity - 1) * CONTINUATION_BYTES
-        flags = FLAG_CUT if len(rest) > limit else 0
-        rest = rest[:limit]
-        parts = -(-len(rest) // CONTINUATION_BYTES)
-        now = _monotonic_ns()
-        for part in range(parts):
-            own = place + 1 + part
-            body = rest[part * CONTINUATION_BYTES : (part + 1) * CONTINUATION_BYTES].ljust(CONTINUATION_BYTES, b"\0")
-            slot = SLOT_HEAD.pack(0, parts - part - 1, CONTINUATION, 0, own, now, 0)[CRC.size :] + body
-            at = HEADER_BYTES + own % self._capacity * SLOT_BYTES
-            view[at : at + SLOT_BYTES] = CRC.pack(crc32(slot)) + slot
-        return parts, flags
 
     def _count(self, offset: int) -> None:
         view = self._map

@@ -133,7 +133,7 @@ class SchedulerWatch:
             try:
                 # Before the original: a request that ends in this step has to have begun.
                 flight = flights.get(id(output))
-                if flight is not None:
+                if flight is not None and not flight.described:
                     steps.describe(flight)
             except Exception as error:
                 guard.failed("update_from_output", error)

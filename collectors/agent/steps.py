@@ -1,7 +1,6 @@
 """What a scheduler's steps, requests and block pools were, as records."""
 
 import time
-from dataclasses import dataclass
 from itertools import compress
 from typing import Any
 
@@ -30,18 +29,20 @@ CLOCK_NS = 10_000_000_000
 _monotonic_ns = time.monotonic_ns
 
 
-@dataclass(slots=True)
 class Flight:
-    """A step between its scheduling and its output."""
+    """A step between its scheduling and its output; the counts hold once it is described."""
 
-    output: Any
-    started_ns: int
-    step_id: int
-    described: bool = False
-    prefill_tokens: int = 0
-    decode_tokens: int = 0
-    cached_tokens: int = 0
-    logits_positions: int = 0
+    __slots__ = (
+        "cached_tokens", "decode_tokens", "described", "logits_positions", "output", "prefill_tokens", "started_ns",
+        "step_id",
+    )  # fmt: skip
+
+    def __init__(self, output: Any, started_ns: int, step_id: int) -> None:
+        self.output = output
+        self.started_ns = started_ns
+        self.step_id = step_id
+        self.described = False
+        self.prefill_tokens = self.decode_tokens = self.cached_tokens = self.logits_positions = 0
 
 
 class StepRecorder:
@@ -158,7 +159,8 @@ class StepRecorder:
                     self._recompute(request_id, computed)
         followed_ids = self.followed
         blocks = cached.new_block_ids
-        for request_id, groups in compress(zip(cached.req_ids, blocks, strict=True), blocks):
+        # Of hundreds of requests a few got blocks; the others are passed over in C.
+        for request_id, groups in zip(compress(cached.req_ids, blocks), filter(None, blocks), strict=True):
             followed = followed_ids.get(request_id)
             if followed is not None:
                 event = EVENT["resumed" if request_id in resumed else "blocks_changed"]
@@ -166,8 +168,8 @@ class StepRecorder:
                 followed.write(ring, event, step_id, delta, scheduled=scheduled[request_id])
         if output.scheduled_spec_decode_tokens:
             positions += sum(map(len, output.scheduled_spec_decode_tokens.values()))
-        for request_id in self._prompt_logprobs & scheduled.keys():
-            positions += scheduled[request_id] - 1
+        if self._prompt_logprobs:
+            positions += sum(scheduled[request_id] - 1 for request_id in self._prompt_logprobs & scheduled.keys())
         flight.prefill_tokens = prefill_tokens(output)
         flight.decode_tokens = output.total_num_scheduled_tokens - flight.prefill_tokens
         flight.logits_positions = positions
@@ -216,19 +218,19 @@ class StepRecorder:
         """
         ring = self._ring
         running, waiting = self._scheduler.get_request_counts()
-        ring.write(
-            STEP, b"", flight.step_id, flight.prefill_tokens, flight.decode_tokens, flight.cached_tokens, running, waiting,
-            flight.logits_positions, (_monotonic_ns() - flight.started_ns) // 1000, dumped,
-        )  # fmt: skip
+        ring.put(STEP, STEP.pack(
+            flight.step_id, flight.prefill_tokens, flight.decode_tokens, flight.cached_tokens, running, waiting,
+            flight.logits_positions, (_monotonic_ns() - flight.started_ns) // 1000, dumped, b"",
+        ))  # fmt: skip
         for pool, tail in zip(self.pools, self._pool_tails, strict=True):
             free, total = pool.free, pool.total
             if pool.allocated - pool.freed != total - free:
                 self._tell_mismatch(pool)
-            ring.write(
-                KV_POOL, tail, self._block_size, total, free, total - free, self._bytes_per_block, total * self._block_size,
+            ring.put(KV_POOL, KV_POOL.pack(
+                self._block_size, total, free, total - free, self._bytes_per_block, total * self._block_size,
                 pool.allocated, pool.freed, self._preempted_requests, self._preempted_tokens, self._recomputed_tokens,
-                self._prefix_hit_tokens,
-            )  # fmt: skip
+                self._prefix_hit_tokens, tail,
+            ))  # fmt: skip
 
     def returned(self, followed: Followed | None) -> None:
         """All blocks of a request that ended are back in the pool."""
@@ -271,13 +273,15 @@ class StepRecorder:
 def prefill_tokens(output: Any) -> int:
     """Scheduled tokens of a SchedulerOutput that are prompt, or computed again after a preemption."""
     scheduled, cached = output.num_scheduled_tokens, output.scheduled_cached_reqs
-    found = sum(scheduled[new.req_id] for new in output.scheduled_new_reqs)
+    found = 0
+    for new in output.scheduled_new_reqs:
+        found += scheduled[new.req_id]
     outputs, resumed = cached.num_output_tokens, cached.resumed_req_ids
     if resumed or 0 in outputs:
         for request_id, output_tokens in zip(cached.req_ids, outputs, strict=True):
             if output_tokens == 0 or request_id in resumed:
                 found += scheduled[request_id]
-    return int(found)
+    return found
 
 
 def _bytes_per_block(config: Any) -> int:

@@ -23,6 +23,8 @@ from oomctl.collectors.agent.ring import Rings
 from oomctl.collectors.agent.settings import Settings
 from oomctl.collectors.agent.steps import prefill_tokens
 
+_NOT_SEEN = STEP.nulls[5:]
+
 PROFILED = {
     "non_torch_memory": ("non_torch", "worker", "profiled"),
     "total_consumed": ("other", "worker", "profiled: all that is not the KV pool"),
@@ -139,13 +141,14 @@ class WorkerWatch:
             self._steps += 1
             total, prefill = output.total_num_scheduled_tokens, prefill_tokens(output)
             requests = len(output.num_scheduled_tokens)
-            ring.write(STEP, b"", self._steps, prefill, total - prefill, NULL_I32, requests, *STEP.nulls[5:])
+            ring.put(STEP, STEP.pack(self._steps, prefill, total - prefill, NULL_I32, requests, *_NOT_SEEN, b""))
 
     def _failed(self, error: Exception, requests: int = 0) -> None:
         try:
             ring = self._rings.mine()
             if ring.active:
-                failure.record(ring, error, fatal=False, requests=requests)
+                # No engine outlives a start that fails; later the core knows, and says so in its own ring.
+                failure.record(ring, error, fatal=not self._ready, requests=requests)
                 memory.write_all(ring)
         except Exception as own:
             self.guard.failed("failed", own)
