@@ -1,18 +1,16 @@
 """Where the agent meets vLLM: the entry point of its general plugins, and what it attaches to in each process."""
 
-import atexit
 import importlib
 import multiprocessing
-import os
 import sys
 from collections.abc import Callable
-from multiprocessing.util import Finalize
 from typing import Any
 
-from oomctl.collectors.agent import settings, timer
+from oomctl.collectors.agent import timer
+from oomctl.collectors.agent.attach import attach_if_wanted, make_rings
 from oomctl.collectors.agent.client import ClientWatch
 from oomctl.collectors.agent.layout import LIFECYCLE, MANIFEST, NULL_I32, PHASES, pack_texts
-from oomctl.collectors.agent.ring import Identity, Ring, Rings, tell
+from oomctl.collectors.agent.ring import Ring, Rings, tell
 from oomctl.collectors.agent.scheduler import SchedulerWatch
 from oomctl.collectors.agent.settings import Settings
 from oomctl.collectors.agent.worker import WorkerWatch
@@ -40,17 +38,8 @@ _schedulers: dict[int, SchedulerWatch] = {}
 
 def register() -> None:
     """Called by vLLM in each of its processes. Does nothing unless OOMCTL_RING is set, and never raises."""
-    try:
-        wanted = settings.read()
-        if wanted is None or _attached:
-            return
-        os.environ[settings.INCARNATION] = wanted.incarnation
-        if not wanted.folder.is_dir():
-            tell(f"OOMCTL_RING is no directory: {wanted.folder}; nothing is recorded by this process")
-            return
-        attach(wanted)
-    except Exception as error:
-        tell(f"cannot attach: {error!r}; nothing is recorded by this process")
+    if not _attached:
+        attach_if_wanted(attach)
 
 
 def attach(wanted: Settings) -> None:
@@ -133,20 +122,7 @@ def _watch_step_failures(core: Any) -> None:
 
 
 def _rings(wanted: Settings, role: str, rank: int = -1, rank_name: str = "", device_id: int = -1) -> Rings:
-    identity = Identity(
-        role=role,
-        worker=wanted.worker,
-        incarnation=wanted.incarnation,
-        engine=f"vllm {version()}",
-        rank=rank,
-        rank_name=rank_name,
-        device_id=device_id,
-    )
-    rings = Rings(wanted.folder, identity, wanted.capacity)
-    # A spawned child runs atexit, a forked one only multiprocessing's finalizers.
-    atexit.register(rings.close)
-    Finalize(None, rings.close, exitpriority=0)
-    return rings
+    return make_rings(wanted, role, f"vllm {version()}", rank, rank_name, device_id)
 
 
 def version() -> str:
