@@ -14,6 +14,8 @@ MAX_MEMBERS = 256
 MIN_PRESSURE_REPORTS = 2
 STRANGER = "other_process_killed"
 """A kill that did not concern the engine: an incident only where there is no other."""
+WORDS = frozenset({"oom_kill", "evicted"})
+"""What is said of a kill by who ordered it."""
 CONSEQUENCES = frozenset({"peer_lost", "nccl_timeout", "watchdog", "xid", "oom_killer", "probe_kill", STRANGER})
 """Faults that tell of an end elsewhere, or go with one: never the root where an end is told."""
 TOLD = frozenset({"sigkill", "segfault", "bus_error", "abort"})
@@ -134,7 +136,7 @@ def _rooted(members: Iterable[EvidenceRow]) -> list[EvidenceRow]:
     hard = [row for row in ordered if not row["soft"]] or ordered
     root = hard[0]
     if root["what"] == "killed":
-        root = next((row for row in hard if row["what"] == "oom" and row["name"] == "oom_kill"), root)
+        root = next((row for row in hard if row["name"] in WORDS), root)
     elif root["name"] == "admission":
         root = next((row for row in hard if row["what"] == "oom"), root)
     elif root["what"] == "fault":

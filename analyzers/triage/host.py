@@ -94,6 +94,12 @@ def of_another(case: Case) -> str:
     return f"{says}: its own cgroup was full" + (f" ({size(limit['cgroup_limit_bytes'])})" if limit is not None else "")
 
 
+def evicted(root: EvidenceRow) -> str:
+    """Of what the node ran out, where the kubelet ended the pod for something else than memory."""
+    resource = (root["message"] or "").partition(": ")[0]
+    return f"the kubelet evicted the pod for want of {resource}, not of memory"
+
+
 def same_kill(root: EvidenceRow, member: EvidenceRow) -> bool:
     """Whether a line tells of the root's kill once more: of whom was chosen, who was killed, who was reaped."""
     pids = {row["victim_pid"] for row in (root, member) if row.get("victim_pid") is not None}

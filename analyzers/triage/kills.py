@@ -37,6 +37,8 @@ def join(groups: Iterable[list[EvidenceRow]]) -> list[list[EvidenceRow]]:
 
 
 def _is_word(root: EvidenceRow) -> bool:
+    if root["name"] == "evicted":
+        return True
     return bool(root["what"] == "oom" and root["name"] == "oom_kill" and root["resource"] == "host")
 
 

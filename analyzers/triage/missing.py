@@ -6,6 +6,9 @@ from oomctl.analyzers.triage.commands import GPU_PROCESSES, SNAPSHOT
 from oomctl.analyzers.triage.foreign import Foreign
 from oomctl.schemas.verdict import Missing
 
+_NO_CLASS = frozenset({"other_process_killed", "evicted"})
+"""Roots of which no phase of the worker would tell more."""
+
 
 def missing(case: Case, undecided: bool, others: Foreign) -> list[Missing]:
     """What would have made the verdict surer."""
@@ -38,7 +41,7 @@ def missing(case: Case, undecided: bool, others: Foreign) -> list[Missing]:
         found.append(Missing(what="who held the device before the start", collector="nvml", command=GPU_PROCESSES))
     if root["what"] == "pressure":
         found.append(Missing(what="preemptions, which this engine counts but does not log", collector="prometheus"))
-    if undecided and not found and root["what"] != "refusal" and root["name"] != "other_process_killed":
+    if undecided and not found and root["what"] != "refusal" and root["name"] not in _NO_CLASS:
         # A gate needs no class, and what befell somebody else has none.
         told = any(member.get("stack_id") for member in case.members)
         what = "how the memory had grown before" if told else "what the worker was doing"

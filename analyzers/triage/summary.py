@@ -27,6 +27,9 @@ def summary(case: Case, incident: Incident) -> str:
     if root["name"] == "other_process_killed":
         says = host.of_another(case)
         return f"{says[:1].upper()}{says[1:]}."
+    if root["name"] == "evicted":
+        says = host.evicted(root)
+        return f"{says[:1].upper()}{says[1:]}."
     if incident.verdict == "not_oom":
         return f"Not a lack of memory: {root['name'].replace('_', ' ')}."
     if incident.verdict is None:

@@ -32,7 +32,7 @@ FULL = 0.1
 """What it adds that the host's memory was full before."""
 UNDETERMINED = 0.58
 """The most that is said of anything undetermined."""
-NO_MEMORY = frozenset({"illegal_access", "capture_failed", "kernel_resources", "xid", "other_process_killed"})
+NO_MEMORY = frozenset({"illegal_access", "capture_failed", "kernel_resources", "xid", "other_process_killed", "evicted"})
 """Faults that are no lack of this worker's memory."""
 INFERENCE = 0.85
 """Where that something failed is itself inferred, from a snapshot's name and state."""
@@ -160,6 +160,8 @@ def _basis(case: Case, verdict: Verdict | None) -> list[Evidence]:
     if root["what"] == "death":
         says = "the engine died, and no failure of memory was seen before it"
         return [statement(says, verdict or "undetermined", 0.7, [root])]
+    if root["name"] == "evicted":
+        return [statement(host.evicted(root), "not_oom", 0.85, [root])]
     if root["what"] == "fault":
         says = (
             "the failure is not a lack of memory"

@@ -66,6 +66,9 @@ def now(case: Case, incident: Incident, changes: list[Remedy]) -> Iterator[Remed
         if case.root["api"] == "kernel_cgroup":
             action = "Nothing for this worker; whoever needs the process that was killed must raise its own limit."
         yield Remedy(when="now", action=action)
+    elif case.root["name"] == "evicted":
+        action = "Do not change memory settings; free the node of what ran out, or ask for as much of it as the pod takes."
+        yield Remedy(when="now", action=action, setting="kubectl describe node NODE")
     elif case.root["name"] == "xid":
         yield Remedy(when="now", action="Look the Xid up, and drain the device if it comes again.", setting=XID_LOG)
     elif incident.verdict == "not_oom":

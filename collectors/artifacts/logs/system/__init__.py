@@ -12,12 +12,13 @@ from oomctl.collectors.artifacts.logs.system.block import Block
 from oomctl.collectors.artifacts.logs.system.crashes import peer_lost
 
 LITERALS = (
-    "illed", "KILL", "oom", "OOM", "Oom", "xit", "status=", "eturned", "emory", "ENOMEM", "bad_alloc",
-    "aligned_alloc", "iB", "died unexp", "has died", "is dead", "estart", "OUT_OF_ME", "Out Of Memory", "MEMLIMIT",
-    "signal", "Signal", "SIG", "egfault", "egmentation", "us error", "bort", "eset by peer", "losed by", "emote",
-    "socket closed", "got 0 bytes", "terminated", "total_vm", "NVIDIA-SMI", "nvidia-smi", "imits", "CrashLoop",
-    "low on resource", "Stopping", " probe", "Xid", "DCGM_", "node_mem", "container_", "nvidia_gpu_", "mem_", "_mem",
-    "memory", "MEM(GB)", "fb_used", "fb_free", "FBUSD", "FBFRE", "# gpu", "VRAM", "Watchdog", "eft-over", "Evict",
+    "illed", "KILL", "oom", "OOM", "Oom", "xit", "status=", "eturned", "emory", "ENOMEM", "bad_alloc", "aligned_alloc",
+    "iB", "died unexp", "has died", "is dead", "estart", "OUT_OF_ME", "Out Of Memory", "MEMLIMIT", "signal", "Signal",
+    "SIG", "egfault", "egmentation", "us error", "bort", "eset by peer", "losed by", "emote", "socket closed",
+    "got 0 bytes", "terminated", "total_vm", "NVIDIA-SMI", "nvidia-smi", "imits", "CrashLoop", "low on resource",
+    "Stopping", " probe", "Xid", "DCGM_", "node_mem", "container_", "nvidia_gpu_", "mem_", "_mem", "memory", "MEM(GB)",
+    "fb_used", "fb_free", "FBUSD", "FBFRE", "# gpu", "VRAM", "Watchdog", "eft-over", "Evict", "had condition",
+    "ephemeral", "EmptyDir",
 )  # fmt: skip
 """A line that tells one of these facts holds one of these texts, or stands below a heading that does."""
 

@@ -1,5 +1,7 @@
 """What kubectl, the kubelet's events and container runtimes say of a container's end and of its limits."""
 
+import re
+
 from oomctl.collectors.artifacts.logs.fact import Fact, phase
 from oomctl.collectors.artifacts.logs.pattern import Pattern
 from oomctl.collectors.artifacts.logs.system import ends
@@ -10,9 +12,16 @@ _OOM_KILLED = Pattern(
     r"|\bOOM Killed\b|\bTaskOOM\b|\bcontainer oom\b|OutOfMemoryError: Container killed due to memory usage"
 )
 _EVICTED = Pattern(
-    r"low on resource: memory|Evicted.{0,120}\bmemory\b|exceed(?:s|ed) (?:its |total )?(?:local )?memory limit"
-    r"|Container \S+ was using [\d.]+\w*, (?:which exceeds its request|request is) of? ?[\d.]+\w*.{0,60}memory"
+    r"low on resource: (?P<resource>[\w-]{1,40}(?:\.\w{1,20})?)|node had condition: \[(?P<condition>\w{1,40})\]"
+    r"|(?P<disk>ephemeral (?:local )?storage usage exceeds|exceeded its local ephemeral storage limit)"
+    r"|Usage of EmptyDir volume [\"'](?P<volume>[^\"']{1,100})[\"'] exceeds"
+    r"|(?P<memory>Evicted.{0,120}\bmemory\b|exceed(?:s|ed) (?:its |total )?(?:local )?memory limit"
+    r"|Container \S+ was using [\d.]+\w*, (?:which exceeds its request|request is) of? ?[\d.]+\w*.{0,60}memory)"
 )
+"""Why the kubelet ends a pod to relieve the node (pkg/kubelet/eviction): memory, or something else that ran out."""
+_CONDITIONS = {"MemoryPressure": "memory", "DiskPressure": "ephemeral-storage", "PIDPressure": "pids"}
+_IN_MEMORY = Pattern(r"(?i)shm|mem|ram")
+"""A volume called so is most likely kept in memory, as /dev/shm is."""
 _USING = Pattern(r"Container (\S{1,100}) was using (\d+(?:\.\d+)?)([KMGTP]i?)?")
 _STOPPING = Pattern(r"\bStopping container \S|\bKilling\b.{0,80}\bStopping container")
 _PROBE = Pattern(r"failed (?:liveness|startup) probe|(?:Liveness|Startup) probe failed")
@@ -36,10 +45,9 @@ def facts(text: str) -> list[Fact]:
     """What a line of a description, a list of pods, or an event tells."""
     if _OOM_KILLED.search(text) is not None:
         return [ends.oom_kill("supervisor", text)]
-    if _EVICTED.search(text) is not None:
-        using = _USING.search(text)
-        held = quantity(using[2], using[3]) if using is not None else None
-        return [ends.oom_kill("kubelet", text, own_process_bytes=held)]
+    evicted = _EVICTED.search(text)
+    if evicted is not None:
+        return [_eviction(evicted, text)]
     if _WILL_RESTART.search(text) is not None:
         return [Fact("fault", {"code": "probe_kill", "detail": text[: ends.MAX_DETAIL]})]
     if _PROBE.search(text) is not None:
@@ -49,6 +57,20 @@ def facts(text: str) -> list[Fact]:
     if _RESTART.search(text) is not None:
         return [phase("stopped", f"restart: {text[:480]}")]
     return []
+
+
+def _eviction(match: re.Match[str], text: str) -> Fact:
+    """The end of a pod for memory; or, for another resource, a fault that says which."""
+    resource = match["resource"] or _CONDITIONS.get(match["condition"] or "", match["condition"])
+    if match["disk"]:
+        resource = "ephemeral-storage"
+    elif match["volume"]:
+        resource = "memory" if _IN_MEMORY.search(match["volume"]) else f"volume {match['volume']}"
+    if resource not in (None, "memory"):
+        return Fact("fault", {"code": "evicted", "detail": f"{resource}: {text}"[: ends.MAX_DETAIL], "fatal": True})
+    using = _USING.search(text)
+    held = quantity(using[2], using[3]) if using is not None else None
+    return ends.oom_kill("kubelet", text, own_process_bytes=held)
 
 
 class Limits(Block):
