@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from oomctl.collectors.agent import sglang
-from oomctl.collectors.agent.reader import Record, read_ring, ring_paths
+from oomctl.collectors.agent.decode import Record
+from oomctl.collectors.agent.reader import read_ring, ring_paths
 
 PAGE = 16
 PAGES = 100
