@@ -1,6 +1,7 @@
 """What a log does not print of the device's memory, predicted from the options that it prints, or from a kept ledger.
 
-The one door between triage and the ledger: `fill` completes the tree of `memory_at_oom`, `freed` gives an option's bytes.
+The one door between triage and the ledger: `fill` completes the tree of `memory_at_oom`, `freed` and `priced` give the
+bytes of options.
 Nothing measured is replaced, and each entry says what it was predicted from.
 """
 
@@ -15,13 +16,14 @@ from oomctl.analyzers.triage.evidence import EvidenceRow, cite
 from oomctl.analyzers.triage.words import size
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.ledger import Component, Ledger
-from oomctl.schemas.verdict import MemoryNode
+from oomctl.schemas.verdict import MemoryNode, Remedy
 
 SAMPLED_BYTES = 4
 """Samplers work on fp32 logits. Source: vLLM v1/sample/sampler.py, SGLang layers/sampler.py."""
 DEVICES = (75 * 2**30, 85 * 2**30)
 """Sizes of the device on which the ledger's estimates were fitted; another kind's context is not known."""
 _SAMPLING = re.compile(r".*(sampler|sample|compute_logits|top_k|top_p).*")
+_GRAPHS = ("captured", "actual", "estimate")
 _FROM_LEDGER: tuple[Component, ...] = ("weights", "adapter", "kv_pool")
 _OUTSIDE: tuple[Component, ...] = ("context", "non_torch", "collective")
 
@@ -35,7 +37,7 @@ def fill(case: Case, tree: MemoryNode | None) -> MemoryNode | None:
 
 
 def freed(case: Case, option: str, current: float, value: float) -> tuple[int, str] | None:
-    """Bytes that lowering an option frees of the logits, and the arithmetic; None where the log lacks a factor.
+    """Bytes that lowering an option frees, and the arithmetic; None where neither log nor ledger has a factor.
 
     Args:
         case: The failure.
@@ -44,11 +46,32 @@ def freed(case: Case, option: str, current: float, value: float) -> tuple[int, s
         value: The lower one.
     """
     vocabulary = _vocabulary(case)
-    if option not in ("max_num_seqs", "max_running_requests") or vocabulary is None:
-        return None
-    rows, of = int(current) - int(value), int(vocabulary["value"])
-    amount = rows * of * SAMPLED_BYTES
-    return amount, f"({int(current)} - {int(value)}) x {of} x {SAMPLED_BYTES} B = {size(amount)} of sampler logits"
+    if option in ("max_num_seqs", "max_running_requests") and vocabulary is not None:
+        rows, of = int(current) - int(value), int(vocabulary["value"])
+        amount = rows * of * SAMPLED_BYTES
+        return amount, f"({int(current)} - {int(value)}) x {of} x {SAMPLED_BYTES} B = {size(amount)} of sampler logits"
+    held = _of_ledger(case, "adapter") if option in ("max_loras", "max_lora_rank") and current > 0 else None
+    if held is not None and held.bytes is not None:
+        amount = int(held.bytes * (1 - value / current))
+        return amount, f"{size(held.bytes)} of LoRA slots x (1 - {value:g} / {current:g}) = {size(amount)}"
+    return None
+
+
+def priced(case: Case, remedy: Remedy, component: str) -> Remedy:
+    """A remedy that gives up captured graphs, with their bytes: as the log has them, else as the ledger does."""
+    if component != "graph_pool" or remedy.frees_bytes is not None or case.root["resource"] != "device":
+        return remedy
+    rows = [row for row in case.ask("components") if row["component"] == component and row["owner"] in _GRAPHS]
+    if rows:
+        row = min(rows, key=lambda row: _GRAPHS.index(row["owner"]))
+        how = "estimated" if row["owner"] == "estimate" else "measured"
+        said = f"the engine {how} {size(row['bytes'])} of graphs"
+        return msgspec.structs.replace(remedy, frees_bytes=row["bytes"], arithmetic=said)
+    held = _of_ledger(case, "graph_pool")
+    if held is None:
+        return remedy
+    said = f"the ledger has {size(held.bytes)} of graphs"
+    return msgspec.structs.replace(remedy, frees_bytes=held.bytes, arithmetic=said)
 
 
 def _vocabulary(case: Case) -> EvidenceRow | None:

@@ -7,9 +7,9 @@ import pytest
 
 from oomctl.analyzers.ledger import Engine, ModelShape, predict
 from oomctl.analyzers.triage.ledger import memory_at_oom
-from oomctl.analyzers.triage.predicted import fill, freed
+from oomctl.analyzers.triage.predicted import fill, freed, priced
 from oomctl.schemas.ledger import Ledger
-from oomctl.schemas.verdict import MemoryNode
+from oomctl.schemas.verdict import MemoryNode, Remedy
 from tests.cli.run import oomctl
 from tests.ledger import configs
 from tests.triage import tables
@@ -94,6 +94,29 @@ def test_the_bytes_of_fewer_sequences() -> None:
     assert "(1024 - 512) x 150000 x 4 B" in arithmetic
     assert freed(warm(vocabulary=None).case(), "max_num_seqs", 1024, 512) is None
     assert freed(warm().case(), "max_num_batched_tokens", 8192, 4096) is None
+
+
+def test_the_bytes_of_fewer_adapters_come_from_the_ledger(tmp_path: Path) -> None:
+    case = warm().case()
+    assert freed(case, "max_loras", 4, 2) is None
+    case.ledger = predict(ModelShape.from_config(configs.write(tmp_path, configs.DENSE)), Engine(loras=4))
+    amount, arithmetic = freed(case, "max_loras", 4, 2) or (0, "")
+    assert amount == (case.ledger.total("adapter") or 0) // 2
+    assert "LoRA slots" in arithmetic
+
+
+EAGER = Remedy(when="change", action="Do without graphs.", setting="--enforce-eager")
+
+
+def test_graphs_that_are_given_up_have_their_bytes(tmp_path: Path) -> None:
+    case = warm().case()
+    assert priced(case, EAGER, "graph_pool") is EAGER
+    case.ledger = predict(ModelShape.from_config(configs.write(tmp_path, configs.DENSE)), Engine(), 80 * GIB)
+    assert priced(case, EAGER, "graph_pool").frees_bytes == case.ledger.total("graph_pool")
+    assert priced(case, EAGER, "activation") is EAGER
+    measured = Table(*WARMING).add("memory", component="graph_pool", owner="estimate", bytes=GIB)
+    shown = measured.add("memory", component="graph_pool", owner="captured", bytes=2 * GIB).oom(**tables.figures())
+    assert priced(shown.case(), EAGER, "graph_pool").frees_bytes == 2 * GIB
 
 
 LOG = """\

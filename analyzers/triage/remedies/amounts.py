@@ -17,6 +17,8 @@ from oomctl.schemas.verdict import Incident, Remedy
 _ESTIMATE = re.compile(r"estimated maximum model length is (\d{1,12})")
 LEAST_KEPT = 0.125
 """Of a value: an eighth is as far as a proposal goes."""
+_PRICED = ("logits", "adapter")
+"""Components whose bytes follow from an option's value."""
 _GROWS = ("activation", "logits", "graph_pool")
 """Components whose failed allocation grows with the options that move them."""
 
@@ -71,7 +73,7 @@ def lowered(case: Case, incident: Incident, choice: Choice, current: float) -> I
     frees = None if requested is None else round(requested * (1 - float(value) / current))
     said = f"the failed {size(requested)} grows with it: x (1 - {value} / {plain(current)}) = {size(frees)}"
     said = "" if requested is None else said
-    exact = predicted.freed(case, choice.option.name, current, float(value)) if move.component == "logits" else None
+    exact = predicted.freed(case, choice.option.name, current, float(value)) if move.component in _PRICED else None
     if exact is not None:
         frees, said = exact
     yield Remedy(

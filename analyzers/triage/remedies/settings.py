@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
+from oomctl.analyzers.triage import predicted
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.remedies import amounts, budget
 from oomctl.analyzers.triage.remedies.choices import Choice, choices
@@ -33,7 +34,8 @@ def _remedy(case: Case, incident: Incident, choice: Choice) -> Iterator[Remedy]:
     option, move, current = choice.option, choice.move, choice.current
     if move.gives is not None:
         if not _on(option.kind, current or "", move.set or ""):
-            yield amounts.fixed(incident, choice.action, choice.spelling.typed(move.set), move)
+            remedy = amounts.fixed(incident, choice.action, choice.spelling.typed(move.set), move)
+            yield predicted.priced(case, remedy, move.component)
     elif move.raised == choice.need.direction:
         yield from _raised(case, incident, choice)
     elif move.formula == "share_of_total":
