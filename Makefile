@@ -15,7 +15,7 @@ PARALLEL := -n auto --dist loadfile
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo test test-fast test-engine engine check format format-check lint types imports sql bench bench-agent bench-live bench-recorder accuracy accuracy-ledger clean
+.PHONY: help venv demo test test-fast test-engine engine check format format-check lint types imports sql bench bench-agent bench-live bench-recorder bench-snapshot accuracy accuracy-ledger clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ bench-agent: $(STAMP) ## what the agent costs a real engine, against its limits
 	for part in record scheduler step throughput; do \
 	    PYTHONPATH=src:. "$$engine/bin/python" -m benchmarks.agent $$model $$part 2>/dev/null || missed=1; \
 	done; rm -rf $$model; exit $$missed
+
+bench-snapshot: $(STAMP) ## what allocator snapshots of a million events cost, as ratios to pickle.load
+	@$(PYTHON) -m benchmarks.snapshot
 
 accuracy: $(STAMP) ## how often a stated confidence is right
 	@$(PYTHON) -m benchmarks.accuracy

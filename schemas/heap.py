@@ -3,6 +3,7 @@
 A million events as rows of dictionaries would cost more than the file itself; as columns they are some lists of integers.
 """
 
+from array import array
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -43,9 +44,13 @@ class Segment:
     blocks: tuple[Block, ...]
 
 
+def _integers() -> "array[int]":
+    return array("q")
+
+
 @dataclass(slots=True)
 class History:
-    """One device's trace, oldest first: columns of equal length.
+    """One device's trace, oldest first: columns of equal length, of 64-bit integers without objects around them.
 
     Attributes:
         actions: alloc, free_requested, free_completed, segment_alloc, ..., oom, snapshot.
@@ -55,18 +60,20 @@ class History:
         times_us: Since 1970; UNKNOWN before PyTorch 2.2.
         device_free_bytes: Of an oom entry; UNKNOWN elsewhere.
         stacks: Index into the snapshot's stacks, or NO_STACK.
-        pools: Index of an entry to its pool, where entries tell it (PyTorch 2.12 on).
+        pools: Index of an entry to its pool, of those that are not the default one's.
+        tells_pools: Whether entries tell their pool (PyTorch 2.12 on).
         overflowed: Whether older entries were lost, where the file tells.
     """
 
     actions: list[str] = field(default_factory=list)
-    addresses: list[int] = field(default_factory=list)
-    sizes_bytes: list[int] = field(default_factory=list)
-    streams: list[int] = field(default_factory=list)
-    times_us: list[int] = field(default_factory=list)
-    device_free_bytes: list[int] = field(default_factory=list)
-    stacks: list[int] = field(default_factory=list)
+    addresses: "array[int]" = field(default_factory=_integers)
+    sizes_bytes: "array[int]" = field(default_factory=_integers)
+    streams: "array[int]" = field(default_factory=_integers)
+    times_us: "array[int]" = field(default_factory=_integers)
+    device_free_bytes: "array[int]" = field(default_factory=_integers)
+    stacks: "array[int]" = field(default_factory=_integers)
     pools: dict[int, PoolId] = field(default_factory=dict)
+    tells_pools: bool = False
     overflowed: bool | None = None
 
     def __len__(self) -> int:

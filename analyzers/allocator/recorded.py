@@ -100,6 +100,7 @@ def _since(
         for n, action, address, size, cuda_stream, pool, stack_id in rows:
             before += n < index
             if pool is not None:
+                history.tells_pools = True
                 history.pools[len(history)] = pool_id(pool)
             history.actions.append(action)
             history.addresses.append(UNKNOWN if address is None else address)

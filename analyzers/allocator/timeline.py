@@ -1,6 +1,10 @@
 """The history replayed: allocated and reserved after each event, anchored at the state that the snapshot ends with."""
 
-from itertools import accumulate, repeat
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import accumulate, islice, repeat
+from operator import add, and_, mul
 
 import msgspec
 
@@ -12,11 +16,12 @@ _ALLOCATES = {"alloc": 1, "free_completed": -1, "free": -1}
 _RESERVES = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
 
 
-class Timeline(msgspec.Struct):
+@dataclass(slots=True)
+class Timeline:
     """Bytes after each event, and where they peak; pending blocks count as allocated, as the allocator's `active` does."""
 
-    allocated_bytes: list[int]
-    reserved_bytes: list[int]
+    allocated_bytes: "array[int]"
+    reserved_bytes: "array[int]"
     peak: int
     """Index of the first event after which allocated was highest."""
 
@@ -37,18 +42,15 @@ def replay(snapshot: Snapshot, device: int) -> Timeline | None:
     segments = [segment for segment in snapshot.segments if segment.device == device]
     active_end = sum(b.size_bytes for s in segments for b in s.blocks if b.state != "inactive")
     reserved_end = sum(segment.total_bytes for segment in segments)
-    signs = map(_ALLOCATES.get, history.actions, repeat(0))
-    up = ROUND_BYTES - 1
     settings = settings_of(snapshot.settings)
+    sizes: Iterable[int] = history.sizes_bytes
     if any(settings.divisions):
-        sizes = [settings.block_bytes(max(size, 0)) for size in history.sizes_bytes]
-        moves = [sign and sign * size for sign, size in zip(signs, sizes, strict=True)]
+        rounded: Iterable[int] = (settings.block_bytes(max(size, 0)) for size in sizes)
     else:
-        moves = [sign and sign * ((size + up) & ~up) for sign, size in zip(signs, history.sizes_bytes, strict=True)]
-    allocated = _anchored(moves, active_end)
-    signs = map(_RESERVES.get, history.actions, repeat(0))
-    moves = [sign and sign * size for sign, size in zip(signs, history.sizes_bytes, strict=True)]
-    return Timeline(allocated, _anchored(moves, reserved_end), allocated.index(max(allocated)))
+        up = ROUND_BYTES - 1
+        rounded = map(and_, map(add, sizes, repeat(up)), repeat(~up))
+    allocated = _anchored(map(mul, map(_ALLOCATES.get, history.actions, repeat(0)), rounded), active_end)
+    return Timeline(allocated, _steps(history, reserved_end), allocated.index(max(allocated)))
 
 
 def holders_at_end(snapshot: Snapshot, device: int) -> list[Holder]:
@@ -65,9 +67,22 @@ def holders_at_end(snapshot: Snapshot, device: int) -> list[Holder]:
     return _sorted(held)
 
 
-def _anchored(moves: list[int], end: int) -> list[int]:
-    start = end - sum(moves)
-    return list(accumulate(moves, initial=start))[1:]
+def _steps(history: History, end: int) -> "array[int]":
+    """Reserved bytes: segments come and go seldom, and in between nothing changes."""
+    moves = [n for n, action in enumerate(history.actions) if action in _RESERVES]
+    level = end - sum(_RESERVES[history.actions[n]] * history.sizes_bytes[n] for n in moves)
+    levels, at = array("q"), 0
+    for n in moves:
+        levels += array("q", [level]) * (n - at)
+        level += _RESERVES[history.actions[n]] * history.sizes_bytes[n]
+        at = n
+    return levels + array("q", [level]) * (len(history) - at)
+
+
+def _anchored(moves: Iterable[int], end: int) -> "array[int]":
+    """Running sums that end with a known value."""
+    listed = list(moves)
+    return array("q", islice(accumulate(listed, initial=end - sum(listed)), 1, None))
 
 
 def _last_allocations(history: History | None) -> dict[int, int]:

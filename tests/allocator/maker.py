@@ -66,7 +66,7 @@ class Run:
     def document(self, pools: bool = True) -> dict[str, Any]:
         """As torch.cuda.memory._snapshot() gives it; `pools` as from PyTorch 2.12 on."""
         settings = self.allocator.settings
-        trace = self.trace[-self._keep :] if self._keep is not None else self.trace
+        trace = self.trace[-self._keep :] if self._keep is not None else list(self.trace)
         if not pools:
             trace = [{key: value for key, value in entry.items() if key != "pool_id"} for entry in trace]
         return {

@@ -41,7 +41,7 @@ def test_the_history_ends_at_the_snapshot_and_peaks_before() -> None:
     timeline = replay(snapshot, 0)
     assert timeline is not None
     assert [size // MIB for size in timeline.allocated_bytes] == [0, 16, 40, 40, 16, 16]
-    assert timeline.reserved_bytes == [40 * MIB] * 6
+    assert list(timeline.reserved_bytes) == [40 * MIB] * 6
     assert timeline.peak == 2
     peak = rewind(snapshot, 0, timeline.peak)
     held = {peak.frames_of(holder.stack)[0][2]: holder.bytes // MIB for holder in holders_at_end(peak, 0)}

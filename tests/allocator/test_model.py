@@ -185,11 +185,11 @@ def test_a_history_is_followed_to_the_last_address(program: tuple[str, int, list
     assert (found.parted_at, found.why) == (None, "")
     timeline = replay(snapshot, 0)
     assert timeline is not None
-    assert timeline.reserved_bytes == [reserved for reserved, _ in run.totals]
+    assert list(timeline.reserved_bytes) == [reserved for reserved, _ in run.totals]
     asked = [n for n, entry in enumerate(run.trace) if not entry["action"].startswith("segment")]
     assert [totals[n] for n in asked] == [run.totals[n] for n in asked]
     if run.allocator.settings.expandable:
-        assert timeline.allocated_bytes == [active for _, active in run.totals]
+        assert list(timeline.allocated_bytes) == [active for _, active in run.totals]
 
 
 @settings(max_examples=100, deadline=None)

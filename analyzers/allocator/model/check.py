@@ -142,9 +142,8 @@ class Pools:
 
     def of(self, history: History, n: int) -> PoolId:
         """The pool of an entry."""
-        told = history.pools.get(n)
-        if told is not None:
-            return told
+        if history.tells_pools:
+            return history.pools.get(n, DEFAULT_POOL)
         address = history.addresses[n]
         return next((pool for start, end, pool in self._ranges if start <= address < end), DEFAULT_POOL)
 

@@ -77,7 +77,8 @@ def _load_history(
     import pyarrow as pa
 
     length = len(history)
-    pools = [_pool_name(history.pools[n]) if n in history.pools else None for n in range(length)] if history.pools else None
+    told = range(length) if history.tells_pools else ()
+    pools = [_pool_name(history.pools.get(n, DEFAULT_POOL)) for n in told]
     table = pa.table(
         {
             "seq": pa.array(range(first_seq, first_seq + length), pa.int64()),
@@ -89,7 +90,7 @@ def _load_history(
             "time_us": pa.array(history.times_us, pa.int64()),
             "device_free_bytes": pa.array(history.device_free_bytes, pa.int64()),
             "stack": pa.array(history.stacks, pa.int64()),
-            "pool_id": pa.array(pools, pa.string()) if pools is not None else pa.nulls(length, pa.string()),
+            "pool_id": pa.array(pools, pa.string()) if pools else pa.nulls(length, pa.string()),
         }
     )
     bound = {name: common[name] for name in ("stream", "worker", "rank", "device")}
