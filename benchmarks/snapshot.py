@@ -1,4 +1,4 @@
-"""`make bench-snapshot`: what allocator snapshots cost, as ratios to a plain pickle.load of the same file in the same run."""
+"""`make bench-snapshot`: what allocator snapshots cost, as ratios to a plain pickle.load in the same run."""
 
 import sys
 import tempfile
