@@ -32,6 +32,8 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of each tensor; None where only an index was there, without the files."""
     tensor_bytes: int
     """Of all tensors together."""
+    weights: Mapping[str, int] | None = None
+    """Weights of each tensor, where they are packed by type."""
 
     @property
     def file_bytes(self) -> int:

@@ -3,12 +3,15 @@
 Source: ggml, docs/gguf.md (the layout) and src/ggml-common.h (bytes of a block of each type).
 """
 
+import math
+import re
 import struct
 from collections import Counter
 from pathlib import Path
 from typing import BinaryIO
 
 from oomctl.analyzers.ledger.checkpoint import Checkpoint
+from oomctl.analyzers.ledger.packing import Quantization, Scheme
 from oomctl.schemas.errors import OomctlError
 
 MOST_ITEMS, MOST_TEXT, MOST_DEPTH, MOST_BYTES = 1 << 20, 1 << 20, 4, 1 << 28
@@ -24,6 +27,20 @@ TYPES: dict[int, tuple[str, int, int]] = {
     26: ("I32", 1, 4), 27: ("I64", 1, 8), 28: ("F64", 1, 8), 29: ("IQ1_M", 256, 56), 30: ("BF16", 1, 2),
     34: ("TQ1_0", 256, 54), 35: ("TQ2_0", 256, 66), 39: ("MXFP4", 32, 17),
 }  # fmt: skip
+# Modules of a model beside the tensors that they are made of; those of experts first.
+_MODULES = (
+    (r"re:.*mlp\.experts\..*(gate|up)_proj$", re.compile(r"ffn_(gate|up|gate_up)_exps\.weight$")),
+    (r"re:.*mlp\.experts\..*down_proj$", re.compile(r"ffn_down_exps\.weight$")),
+    (r"re:.*shared_experts\.(gate|up)_proj$", re.compile(r"ffn_(gate|up)_shexp\.weight$")),
+    (r"re:.*shared_experts\.down_proj$", re.compile(r"ffn_down_shexp\.weight$")),
+    ("q_proj", re.compile(r"attn_(q|k|v|qkv)\.weight$")),
+    ("o_proj", re.compile(r"attn_output\.weight$")),
+    ("gate_proj", re.compile(r"ffn_(gate|up)\.weight$")),
+    ("up_proj", re.compile(r"ffn_(gate|up)\.weight$")),
+    ("down_proj", re.compile(r"ffn_down\.weight$")),
+    ("embed_tokens", re.compile(r"token_embd\.weight$")),
+    ("lm_head", re.compile(r"^output\.weight$")),
+)
 _SCALARS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 _TEXT, _ARRAY = 8, 9
 
@@ -35,10 +52,7 @@ def tensor_bytes(kind: int, dimensions: tuple[int, ...]) -> int:
     0.5625
     """
     _, weights, size = TYPES[kind]
-    count = 1
-    for one in dimensions:
-        count *= one
-    return count // weights * size
+    return math.prod(dimensions) // weights * size
 
 
 def read_gguf(path: Path) -> Checkpoint:
@@ -57,16 +71,34 @@ def read_gguf(path: Path) -> Checkpoint:
             reader.text()
             reader.skip(reader.number("<I"))
         sizes: dict[str, int] = {}
+        weights: dict[str, int] = {}
         kinds: Counter[str] = Counter()
         for _ in range(tensors):
-            name, size, kind = reader.tensor()
-            sizes[name] = size
+            name, count, size, kind = reader.tensor()
+            sizes[name], weights[name] = size, count
             kinds[kind] += size
     most = kinds.most_common(1)[0][0] if kinds else "no tensors"
     size = path.stat().st_size
     if sum(sizes.values()) > size:
         raise OomctlError(f"its tensors are larger than the file ({path})")
-    return Checkpoint(format=f"GGUF {most}", files=(size,), tensors=sizes, tensor_bytes=sum(sizes.values()))
+    return Checkpoint(
+        format=f"GGUF {most}", files=(size,), tensors=sizes, tensor_bytes=sum(sizes.values()), weights=weights
+    )
+
+
+def quantization(checkpoint: Checkpoint) -> Quantization:
+    """The packings of a GGUF file's matrices: of each kind the bytes per weight over all layers, which mix types.
+
+    An engine keeps the blocks as they lie in the file. Source: vLLM model_executor/layers/quantization/gguf.py.
+    """
+    rules = []
+    for module, names in _MODULES:
+        own = [name for name in checkpoint.weights or {} if names.search(name)]
+        count = sum((checkpoint.weights or {})[name] for name in own)
+        if count:
+            size = sum((checkpoint.tensors or {})[name] for name in own)
+            rules.append((module, Scheme(packing="gguf", bits=8 * size // count, bytes_per_weight=size / count)))
+    return Quantization(name=checkpoint.format, rules=tuple(rules))
 
 
 class _Reader:
@@ -109,8 +141,8 @@ class _Reader:
         else:
             raise OomctlError(f"its GGUF header is damaged: a value of type {kind} ({self._path})")
 
-    def tensor(self) -> tuple[str, int, str]:
-        """(name, bytes, type) of the next tensor."""
+    def tensor(self) -> tuple[str, int, int, str]:
+        """(name, weights, bytes, type) of the next tensor."""
         name, count = self.text(), self.number("<I")
         if count > len("wzyx"):
             raise OomctlError(f"its GGUF header is damaged: {count} dimensions ({self._path})")
@@ -119,4 +151,4 @@ class _Reader:
         self.number("<Q")
         if kind not in TYPES:
             raise OomctlError(f"a tensor's type, number {kind}, is not known ({self._path})")
-        return name, tensor_bytes(kind, dimensions), TYPES[kind][0]
+        return name, math.prod(dimensions), tensor_bytes(kind, dimensions), TYPES[kind][0]

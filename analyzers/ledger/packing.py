@@ -8,7 +8,7 @@ import msgspec
 
 from oomctl.schemas.errors import OomctlError
 
-Packing = Literal["none", "fp8_tensor", "fp8_channel", "fp8_block", "int8_channel", "int4_group", "nvfp4", "mxfp4"]
+Packing = Literal["none", "fp8_tensor", "fp8_channel", "fp8_block", "int8_channel", "int4_group", "nvfp4", "mxfp4", "gguf"]
 
 _CONTAINERS = re.compile(r"^(?:(?:model|language_model|backbone|transformer)\.)+")
 
@@ -22,6 +22,8 @@ class Scheme(msgspec.Struct, frozen=True, kw_only=True):
     """Inputs that share a scale, for the packings in groups; None: one group per output."""
     block: tuple[int, int] = (128, 128)
     """Outputs and inputs that share a scale, for fp8_block."""
+    bytes_per_weight: float = 0.0
+    """Of a GGUF file's mixture of types, scales with it; its blocks follow the inputs."""
     zeros: bool = False
     group_index: bool = False
 
@@ -42,6 +44,8 @@ class Scheme(msgspec.Struct, frozen=True, kw_only=True):
         groups = max(-(-into // self.group), 1) if self.group else 1
         if self.packing == "none":
             return [count * element_bytes]
+        if self.packing == "gguf":
+            return [round(count * self.bytes_per_weight)]
         if self.packing == "fp8_tensor":
             return [count, 4]
         if self.packing in ("fp8_channel", "int8_channel"):

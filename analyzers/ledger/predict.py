@@ -2,7 +2,7 @@
 
 import msgspec
 
-from oomctl.analyzers.ledger import adapters, budget, headroom, loading, runtime, sglang, steady
+from oomctl.analyzers.ledger import adapters, budget, gguf, headroom, loading, runtime, sglang, steady
 from oomctl.analyzers.ledger.checkpoint import Checkpoint
 from oomctl.analyzers.ledger.engine import Engine
 from oomctl.analyzers.ledger.kv import layout
@@ -32,6 +32,8 @@ def predict(shape: ModelShape, engine: Engine, device: int | None = None, checkp
     """
     notes = [f"lower bound: {text}" for text in shape.lower_bounds]
     unpacked = None
+    if checkpoint is not None and checkpoint.weights is not None:
+        shape = msgspec.structs.replace(shape, quantization=gguf.quantization(checkpoint))
     if engine.quantization and shape.quantization.name == "none":
         unpacked = shape.quantization
         shape = msgspec.structs.replace(shape, quantization=online(engine.quantization))

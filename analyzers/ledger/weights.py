@@ -67,11 +67,14 @@ class _Rank:
         first, last = stage == 0, stage == ranks - 1
         vocabulary = -(-shape.vocabulary // self.padding) * self.padding
         table = self.split(vocabulary, "vocabulary") * shape.hidden * self.element
+        looked_up = self.packing_of("embed_tokens")
+        packed = looked_up.packing == "gguf"
         if first and shape.vision is not None:
             for size in vision_tensors(shape.vision, self.tp, self.element):
                 yield Tensor("vision tower", size)
         if first or (last and shape.tied_embeddings):
-            yield Tensor("embedding", table)
+            rows = vocabulary // self.tp
+            yield Tensor("embedding", looked_up.tensors(rows, shape.hidden, self.element)[0] if packed else table)
         rotary = [_rotary(rope, rope.element_bytes or self.element) for rope in shape.ropes]
         for index in own:
             yield from self.layer(shape.layers[index], index, rotary)

@@ -159,3 +159,40 @@ def test_the_command_reads_what_lies_beside_the_config(tmp_path: Path) -> None:
     assert "the checkpoint holds" not in oomctl("ledger", "predict", str(config)).out
     wrong = oomctl("ledger", "predict", str(config), "--checkpoint", str(config))
     wrong.assert_fails(3, "safetensors")
+
+
+def whole(layers: int = 4, hidden: int = 256, wide: int = 512, words: int = 1024) -> list[tuple[str, tuple[int, ...], int]]:
+    """Tensors of configs.DENSE as a mixture of types, with a vocabulary that needs no padding."""
+    found: list[tuple[str, tuple[int, ...], int]] = [("token_embd.weight", (hidden, words), 14)]
+    for index in range(layers):
+        kinds = {
+            "attn_q": (hidden, 12),
+            "attn_k": (64, 12),
+            "attn_v": (64, 14),
+            "ffn_gate": (wide, 12),
+            "ffn_up": (wide, 13),
+        }
+        found += [(f"blk.{index}.{name}.weight", (hidden, out), kind) for name, (out, kind) in kinds.items()]
+        found.append((f"blk.{index}.attn_output.weight", (hidden, hidden), 12))
+        found.append((f"blk.{index}.ffn_down.weight", (wide, hidden), 14 if index % 2 else 12))
+    return [*found, ("output.weight", (hidden, words), 14)]
+
+
+def test_weights_of_a_gguf_file_are_as_packed_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "model.gguf"
+    tensors = whole()
+    file.write_bytes(gguf(tensors, 4 * 2**20))
+    checkpoint = read_checkpoint(file)
+    shape = ModelShape.from_config(configs.write(tmp_path, configs.DENSE | {"vocab_size": 1024}))
+    ledger = predict(shape, Engine(), None, checkpoint)
+    others = ("norm", "rotary", "allocator rounding")
+    held = sum(
+        entry.bytes or 0
+        for entry in ledger.entries
+        if entry.component == "weights" and entry.counts and entry.owner not in others
+    )
+    assert held == pytest.approx(checkpoint.tensor_bytes, abs=64)
+    assert ledger.weight_format == "GGUF Q4_K"
+    halved = predict(shape, Engine(tensor_parallel=2), None, checkpoint)
+    mlp = {one.owner: one.bytes for one in halved.entries if one.counts}["mlp"]
+    assert (mlp or 0) * 2 == pytest.approx(sum(e.bytes or 0 for e in ledger.entries if e.owner == "mlp"), abs=64)
