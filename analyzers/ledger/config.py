@@ -65,7 +65,9 @@ def from_mapping(
     fields = nested or top
     architecture = next(iter(top.words("architectures")), "") or str(top.get("model_type") or "unknown")
     traits = ARCHITECTURES.get(architecture)
-    lower_bounds = [] if traits is not None else [f"architecture {architecture} is not known: counted as a plain decoder"]
+    lower_bounds = (
+        [] if traits is not None else [f"architecture {architecture[:80]} is not known: counted as a plain decoder"]
+    )
     traits = traits or Traits()
     if not traits.complete:
         lower_bounds.append(f"parts of {architecture} are not counted")

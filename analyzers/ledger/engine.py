@@ -114,7 +114,7 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
         known = {"auto": model_bytes, "bfloat16": 2, "float16": 2, "float32": 4}
         if self.kv_dtype not in known:
             raise OomctlError(
-                f'KV cache type "{self.kv_dtype}" is not known',
+                f'KV cache type "{self.kv_dtype[:40]}" is not known',
                 f"known: {', '.join([*known, *KV_FP8, *KV_PACKED])}",
                 ExitCode.USAGE,
             )

@@ -72,7 +72,7 @@ def layout(layers: tuple[Layer, ...], shape: ModelShape, engine: Engine, max_mod
     Source: vLLM v1/core/kv_cache_utils.py (0.11 to 0.2x; later kv_cache_planning.py): layers are bucketed by what they
     keep, cut into groups of equal size (the last one padded), and all groups share the blocks.
     """
-    found = specs(layers, shape, engine)
+    found = [spec for spec in specs(layers, shape, engine) if spec.token_bytes or spec.state_bytes]
     if not found:
         return KvLayout(groups=(), bytes_per_block=0, bytes_per_token=0, blocks_per_request=0)
     states = [spec for spec in found if spec.state_bytes]

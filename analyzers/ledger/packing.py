@@ -12,6 +12,10 @@ Packing = Literal["none", "fp8_tensor", "fp8_channel", "fp8_block", "int8_channe
 
 _CONTAINERS = re.compile(r"^(?:(?:model|language_model|backbone|transformer)\.)+")
 
+_LONGEST = 2000
+_REPEATED = re.compile(r"\)[+*{]")
+"""A repeated group: a config comes from strangers, and such a pattern may take for ever on a name that nearly fits."""
+
 
 class Scheme(msgspec.Struct, frozen=True, kw_only=True):
     """The packing of one matrix."""
@@ -129,6 +133,8 @@ def _named(names: set[str]) -> Callable[[str], bool]:
 
 
 def _expression(pattern: str) -> Callable[[str], bool]:
+    if len(pattern) > _LONGEST or _REPEATED.search(pattern):
+        raise OomctlError(f"the quantization's pattern is refused: it could take for ever ({pattern[:80]})")
     try:
         compiled = re.compile(pattern)
     except re.error as error:

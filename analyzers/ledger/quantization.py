@@ -45,7 +45,7 @@ def read_quantization(config: Mapping[str, Any], where: str) -> Quantization:
     if method in ("gptq", "awq", "auto-round", "gptq-marlin", "awq-marlin", "autoround", "intel/auto-round"):
         return _integer(config, method, skipped, where)
     raise OomctlError(
-        f'quantization "{method or algo or "?"}" is not known ({where})',
+        f'quantization "{(method or algo or "?")[:40]}" is not known ({where})',
         "known: fp8, fbgemm_fp8, compressed-tensors, gptq, awq, auto-round, mxfp4, modelopt",
     )
 
@@ -58,7 +58,7 @@ def online(method: str) -> Quantization:
     """
     if method == "fp8":
         return Quantization(name="fp8", default=Scheme(packing="fp8_tensor", bits=8))
-    raise OomctlError(f'quantization "{method}" cannot be made while loading', "known: fp8")
+    raise OomctlError(f'quantization "{method[:40]}" cannot be made while loading', "known: fp8")
 
 
 def _integer(config: Mapping[str, Any], method: str, skipped: list[tuple[str, Scheme]], where: str) -> Quantization:
@@ -100,7 +100,7 @@ def _algorithm(algo: str, where: str) -> Scheme:
         return Scheme(packing="mxfp4", bits=4)
     if word.startswith("FP8"):
         return Scheme(packing="fp8_channel" if "PER_CHANNEL" in word else "fp8_tensor", bits=8)
-    raise OomctlError(f'quantization "{algo}" is not known ({where})', "known of modelopt: FP8, NVFP4, MXFP4")
+    raise OomctlError(f'quantization "{algo[:40]}" is not known ({where})', "known of modelopt: FP8, NVFP4, MXFP4")
 
 
 def _groups(groups: list[Mapping[str, Any]], where: str) -> tuple[list[tuple[str, Scheme]], Scheme]:
@@ -138,7 +138,7 @@ def _compressed(weights: Mapping[str, Any], where: str) -> Scheme:
             zeros=not weights.get("symmetric", True),
             group_index=bool(weights.get("actorder")),
         )
-    raise OomctlError(f"quantised weights of {bits} bits, type {kind}, are not known ({where})")
+    raise OomctlError(f"quantised weights of {str(bits)[:20]} bits, type {str(kind)[:20]}, are not known ({where})")
 
 
 def _pair(value: Any) -> tuple[int, int] | None:

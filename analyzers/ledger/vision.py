@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from oomctl.analyzers.ledger.fields import Fields
 from oomctl.analyzers.ledger.shape import Projection, Vision
+from oomctl.schemas.errors import OomctlError
 
 _PIXTRAL = ("pixtral",)
 _SIGLIP = ("siglip_vision_model",)
@@ -143,8 +144,7 @@ def _pixtral(config: Fields, fields: Fields, hidden: int) -> Vision:
 def _moon(fields: Fields, hidden: int) -> Vision:
     """MoonViT: learned positions on a grid, and a projector that every rank holds whole."""
     width, patch = fields.need("vt_hidden_size", "hidden_size"), fields.need("patch_size")
-    kernel = fields.get("merge_kernel_size")
-    merged = width * (kernel[0] * kernel[1] if isinstance(kernel, list) and len(kernel) == 2 else 4)
+    merged = width * _merged(fields)
     grid = fields.need("init_pos_emb_height") * fields.need("init_pos_emb_width")
     out = fields.maybe("text_hidden_size") or hidden
     return Vision(
@@ -157,6 +157,15 @@ def _moon(fields: Fields, hidden: int) -> Vision:
         whole=((3 * patch**2 + 1) * width, grid * width, 2 * width, 2 * width, merged, out),
         projections=(Projection(into=merged, out=merged, split=False), Projection(into=merged, out=out, split=False)),
     )
+
+
+def _merged(fields: Fields) -> int:
+    """Patches that are merged into one; 2 x 2 where the config does not tell."""
+    kernel = fields.get("merge_kernel_size") or [2, 2]
+    sized = isinstance(kernel, list) and len(kernel) == 2 and all(type(one) is int and 0 < one < 2**16 for one in kernel)
+    if not sized:
+        raise OomctlError(f"merge_kernel_size is no pair of counts ({fields.where})")
+    return int(kernel[0] * kernel[1])
 
 
 def vision_tensors(own: Vision, ranks: int, element_bytes: int) -> Iterator[int]:

@@ -213,6 +213,7 @@ def test_an_unknown_quantization_is_refused_and_an_unknown_architecture_is_a_low
         {"rope_scaling": {"rope_type": "linear", "factor": float("inf")}},
         {"quantization_config": {"quant_method": "fp8", "weight_block_size": ["a", 0]}},
         {"quantization_config": {"quant_method": "fp8", "modules_to_not_convert": ["re:("]}},
+        {"quantization_config": {"quant_method": "fp8", "modules_to_not_convert": ["re:(a|aa)+$", "re:((a+))*b"]}},
         {"quantization_config": 3},
         {"vision_config": {"model_type": "qwen3_vl"}},
     ],
