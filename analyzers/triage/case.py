@@ -186,6 +186,11 @@ class Case:
         return self.engine[0] is None and bool(self.frames_of("serving", "generate"))
 
     @cached_property
+    def of_transformers(self) -> bool:
+        """Whether a program without an engine failed in a model or a loop of the transformers library."""
+        return self.engine[0] is None and any("transformers/" in (frame["file"] or "") for frame in self.frames)
+
+    @cached_property
     def stage(self) -> str | None:
         """loading, warm_up, serving, waking, ... before the failure; None where nothing was printed."""
         phase = self.stage_rows[0]["phase"] if self.stage_rows else None

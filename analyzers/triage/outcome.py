@@ -1,4 +1,4 @@
-"""Whether the worker went on."""
+"""Whether the worker went on: of a server with runners of its own the server, which starts another one."""
 
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import EvidenceRow
@@ -7,6 +7,9 @@ from oomctl.analyzers.triage.evidence import EvidenceRow
 def survived(case: Case) -> tuple[bool | None, list[EvidenceRow]]:
     """Whether the worker went on after the failure, and the row that shows it; None where the log ends there."""
     last = max(member["seq"] for member in case.members if member["stream"] == case.about["stream"])
+    answered = [row for row in case.ask("outcome") if row["what"] == "answered"]
+    if answered and case.root["what"] in ("oom", "refusal", "killed"):
+        return True, answered[:1]
     deaths = case.ask("deaths")
     if (
         case.root["what"] in ("killed", "death")

@@ -34,7 +34,7 @@ def summary(case: Case, incident: Incident) -> str:
         return f"Not a lack of memory: {root['name'].replace('_', ' ')}."
     if incident.verdict is None:
         return _undetermined(case, incident)
-    when = _WHILE[incident.oom_class] if incident.oom_class else f"({incident.phase or 'phase unknown'})"
+    when = _while(incident) if incident.oom_class else f"({incident.phase or 'phase unknown'})"
     monitored = ray.monitor(case)
     if monitored is not None:
         return f"{ray.says(monitored)}."
@@ -49,6 +49,13 @@ def summary(case: Case, incident: Incident) -> str:
             asked += f", short by {size(incident.short_bytes)}"
     went_on = "; the worker went on" if incident.survived else ""
     return f"Device memory ran out {when}{asked}{went_on}."
+
+
+def _while(incident: Incident) -> str:
+    """What was being done; a cache that no pool bounds has outgrown the device."""
+    if incident.oom_class == "decode_growth" and any(cause.cause == "kv_growth" for cause in incident.causes):
+        return "because the KV cache of running sequences grew"
+    return _WHILE[incident.oom_class] if incident.oom_class else ""
 
 
 def _undetermined(case: Case, incident: Incident) -> str:

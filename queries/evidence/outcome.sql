@@ -4,7 +4,7 @@
 -- column seq: its place in the stream
 -- column line: line of the source that gave it, 1-based; NULL where the source has no lines
 -- column went_on: TRUE for progress, FALSE for the end
--- column what: throughput, batch, a phase, or a fault's code
+-- column what: throughput, batch, answered, a phase, or a fault's code
 SELECT stream, seq, line, went_on, what
 FROM (
     SELECT stream, seq, line, worker, incarnation, TRUE AS went_on, 'throughput' AS what
@@ -15,7 +15,11 @@ FROM (
     UNION ALL
     SELECT stream, seq, line, worker, incarnation, TRUE, phase FROM lifecycle
     WHERE phase IN ('ready', 'serving', 'weights_loaded', 'kv_allocated', 'capturing', 'compiling', 'reloading')
-        AND detail IS DISTINCT FROM 'a request was answered'
+        AND coalesce(detail, '') NOT LIKE 'a request was answered%'
+    UNION ALL
+    -- With an error: whoever computed it may be gone, the server is not.
+    SELECT stream, seq, line, worker, incarnation, TRUE, 'answered' FROM lifecycle
+    WHERE detail = 'a request was answered with an error'
     UNION ALL
     SELECT stream, seq, line, worker, incarnation, FALSE, phase FROM lifecycle WHERE phase IN ('stopped', 'killed')
     UNION ALL

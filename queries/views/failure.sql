@@ -156,7 +156,7 @@ progress AS (
     SELECT stream, seq, worker, incarnation
     FROM lifecycle
     -- An answer is printed when it begins: it may stand behind the failure that ends it.
-    WHERE phase IN ('ready', 'serving') AND detail IS DISTINCT FROM 'a request was answered'
+    WHERE phase IN ('ready', 'serving') AND coalesce(detail, '') NOT LIKE 'a request was answered%'
 ),
 
 mark AS (

@@ -42,7 +42,7 @@ def test_files_hold_what_they_must(name: str) -> None:
 
 
 def test_every_engine_that_a_log_reader_knows_by_options_has_a_file() -> None:
-    assert {"vllm", "sglang", "tgi", "trtllm", "lmdeploy", "llamacpp", "ollama"} <= set(names())
+    assert {"vllm", "sglang", "tgi", "trtllm", "lmdeploy", "llamacpp", "ollama", "transformers"} <= set(names())
 
 
 def test_places_are_those_of_the_event_table() -> None:

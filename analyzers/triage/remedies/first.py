@@ -41,11 +41,12 @@ def now(case: Case, incident: Incident, changes: list[Remedy]) -> Iterator[Remed
         yield Remedy(when="now", action=f"Find out {asked.what}.", setting=asked.command)
     elif incident.resource == "kv_blocks" and incident.verdict == "oom":
         yield Remedy(when="now", action=_of_full_pool(case, incident))
-    elif incident.survived is True:
+    elif incident.survived is True and not _not_loaded(case, incident):
         yield from _survived(case, incident)
     elif incident.oom_class in ("warm_up", "load_time"):
         if any(remedy.setting for remedy in changes):
-            yield Remedy(when="now", action=f"Start it with the first setting below: {_AGAIN}")
+            start = "Load it again" if incident.survived is True else "Start it"
+            yield Remedy(when="now", action=f"{start} with the first setting below: {_AGAIN}")
         else:
             yield Remedy(when="now", action=f"{_LOOK_FOR[incident.oom_class]}; {_AGAIN}")
     elif first == "library_workspace":
@@ -117,6 +118,11 @@ def _others(incident: Incident, first: str) -> Remedy:
         short_bytes=incident.short_bytes,
         arithmetic=f"others hold {size(amount)}",
     )
+
+
+def _not_loaded(case: Case, incident: Incident) -> bool:
+    """Whether a server goes on without the model that it was to load."""
+    return incident.oom_class in ("warm_up", "load_time") and case.stage != "serving"
 
 
 def _survived(case: Case, incident: Incident) -> Iterator[Remedy]:

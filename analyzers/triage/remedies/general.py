@@ -15,6 +15,8 @@ def change(case: Case, incident: Incident) -> Iterator[Remedy]:
         yield from ray.change(monitored)
     elif incident.resource == "host" and incident.verdict == "oom":
         yield _host(case, incident)
+    elif incident.resource == "host" and incident.verdict == "capacity_gate":
+        yield _larger_than_host(incident)
     allocator = incident.allocator_at_oom
     expandable = case.argument("expandable_segments") is not None
     if incident.oom_class == "fragmentation" and allocator is not None and not expandable:
@@ -56,6 +58,17 @@ def _host(case: Case, incident: Incident) -> Remedy:
         setting="resources.limits.memory",
         short_bytes=None,
         arithmetic=f"it held {size(held)} when it was killed" if held else "",
+    )
+
+
+def _larger_than_host(incident: Incident) -> Remedy:
+    needed, short = (incident.causes[0].bytes if incident.causes else None), incident.short_bytes
+    return Remedy(
+        when="change",
+        action="Load a smaller model, or one of fewer bits; or end what else holds memory; or add swap, which counts too.",
+        setting="swapon FILE",
+        short_bytes=short,
+        arithmetic="" if needed is None or short is None else f"it wants {size(needed)}, {size(needed - short)} are there",
     )
 
 

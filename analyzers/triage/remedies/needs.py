@@ -65,6 +65,8 @@ def needs(case: Case, incident: Incident, engine: Engine) -> Iterator[Need]:
     causes = {cause.cause for cause in incident.causes}
     if incident.resource == "host":
         yield Need("host", only_set=True)
+        if incident.verdict == "capacity_gate":  # the part of the model that the device does not hold
+            yield Need("kv_pool")
     elif incident.verdict == "capacity_gate":
         yield from _gate(case, causes)
     elif "library_workspace" in causes:
@@ -145,7 +147,8 @@ def _decode(case: Case, causes: set[str]) -> Iterator[Need]:
     """Where one request filled the pool alone, nothing is gained by admitting others later."""
     if "swap_space_exhausted" in causes:
         yield Need("kv_pool", "more", part="swap")
-    yield Need("kv_pool", part="request" if alone(case) else "admission")
+    grew = "kv_growth" in causes  # without a pool, in which the others could wait
+    yield Need("kv_pool", part="request" if grew or alone(case) else "admission")
     yield Need("kv_pool", part="use")
 
 

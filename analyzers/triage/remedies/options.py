@@ -54,7 +54,8 @@ class Spelling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """The setting as typed; without a value, a switch."""
         if value is None:
             return self.name
-        joint = "=" if self.name == self.env and value not in ("lower", "higher") else " "
+        assigned = self.name in (self.env, self.python) and value not in ("lower", "higher")
+        joint = "=" if assigned else " "
         return f"{self.name}{joint}{value}"
 
 

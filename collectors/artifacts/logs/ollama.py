@@ -86,6 +86,12 @@ def _answered(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield phase("serving", "a request was answered")
 
 
+@rules.on("[GIN]", r"\[GIN\].*\| +5\d\d \|.*POST +\"/(?:api/(?:generate|chat|embed)|v1/)")
+def _failed(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    """The runner may be gone; the server, which starts another for the next request, is there."""
+    yield phase("serving", "a request was answered with an error")
+
+
 @rules.on("memory.available=", r"memory\.available=\"\[" + _S)
 def _available(match: re.Match[str], record: Record) -> Iterator[Fact]:
     """What the scheduler found and what it reckons, before it loads."""

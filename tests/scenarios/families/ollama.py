@@ -136,6 +136,6 @@ G 500 |  7.300184211s |      10.0.3.9 | POST     "/api/generate"
 W sched.go:211 msg="model request too large for system" requested="{weights:GiB.1} GiB" available={left} total="62.7 GiB" free="{left:GiB.1} GiB" swap="0 B"
 I sched.go:429 msg="NewLlamaServer failed" model=/root/.ollama/models/blobs/sha256-c0de error="model requires more system memory ({weights:GiB.1} GiB) than is available ({left:GiB.1} GiB)"
 G 500 |  412.07133ms |      10.0.3.9 | POST     "/api/chat"
-""", label=label("capacity_gate", None, "host", survived=None)),
+""", label=label("capacity_gate", None, "host", survived=True)),
     _fixture("healthy", "engine", ENGINE, ""),
 )  # fmt: skip

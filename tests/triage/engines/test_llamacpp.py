@@ -156,7 +156,7 @@ slot launch_slot_: id  0 | task 2018 | processing task
 time=2025-01-31T20:48:19.587Z level=WARN source=server.go:136 msg="model request too large for system" requested="391.0 GiB" available=393216983040 total="1690.2 GiB" free="358.4 GiB" swap="7.8 GiB"
 time=2025-01-31T20:48:19.587Z level=INFO source=sched.go:428 msg="NewLlamaServer failed" model=/root/.ollama/models/blobs/sha256-9801 error="model requires more system memory (391.0 GiB) than is available (366.2 GiB)"
 [GIN] 2025/01/31 - 20:48:19 | 500 |  1.394289898s |       127.0.0.1 | POST     "/api/generate"
-""", "capacity_gate", None, "host", False),
+""", "capacity_gate", None, "host", True),
     Report("ollama: only the client's line", "Error: model requires more system memory (164.8 GiB) than is available (13.4 GiB)\n",
         "capacity_gate", None, "host", False),
     Report("ollama: the runner could not load", OLLAMA + """\
@@ -169,7 +169,7 @@ panic: unable to load model: /root/.ollama/models/blobs/sha256-83d0
 goroutine 24 [running]:
 time=2025-04-29T12:31:28.521+02:00 level=ERROR source=sched.go:457 msg="error loading llama server" error="llama runner process has terminated: cudaMalloc failed: out of memory"
 [GIN] 2025/04/29 - 12:31:28 | 500 |  3.058028071s |       127.0.0.1 | POST     "/api/generate"
-""", "oom", "load_time", survived=False),
+""", "oom", "load_time", survived=True),
     Report("ollama: only the scheduler's line", OLLAMA + """\
 time=2025-04-29T12:31:28.521+02:00 level=ERROR source=sched.go:457 msg="error loading llama server" error="llama runner process has terminated: cudaMalloc failed: out of memory\\nggml_gallocr_reserve_n: failed to allocate CUDA0 buffer of size 838447104"
 [GIN] 2025/04/29 - 12:31:28 | 500 |  3.058028071s |       127.0.0.1 | POST     "/api/generate"
