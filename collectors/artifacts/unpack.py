@@ -21,6 +21,11 @@ MAX_RATIO = 1000
 """Expansion beyond which an archive is no log: the most repetitive real ones reach some hundreds."""
 FREE_BYTES = 256 * 2**20
 """That much may always come out, whatever the ratio."""
+REPETITIVE_RATIO = 200
+"""Expansion beyond which a log repeats its lines word for word. Logs with times reach 20 to 60; those that reach some
+hundreds have none, and each copy tells what the first told. So nothing is cut off there, but copies are counted only."""
+REPETITIVE_BYTES = 2**20
+"""That much is looked at in any case."""
 MAX_MEMBERS = 10_000
 MAX_NAME_BYTES = 2**20
 MAX_DICTIONARY_BYTES = 2**27
@@ -58,6 +63,11 @@ class Unpacked(io.RawIOBase):
         self._source = source
         self._out = 0
         self.problem: str | None = None
+
+    @property
+    def repetitive(self) -> bool:
+        """Whether it has expanded so far that its lines must be copies of each other."""
+        return self._out > REPETITIVE_BYTES and self._out > REPETITIVE_RATIO * max(self._source.taken, 1)
 
     def readable(self) -> bool:
         """Always."""

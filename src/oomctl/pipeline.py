@@ -146,18 +146,20 @@ def _load_member(
     return (
         load_table(target, name, stream, path, report)
         or load_snapshot_file(target, name, stream, path)
-        or _load_log(target, name, stream, unpackers)
+        or _load_log(target, name, stream, unpackers, report)
     )
 
 
-def _load_log(target: Target, name: str, file: io.BufferedReader, unpackers: "list[Unpacked]") -> verdict.Input:
+def _load_log(
+    target: Target, name: str, file: io.BufferedReader, unpackers: "list[Unpacked]", report: Report
+) -> verdict.Input:
     from oomctl.collectors.artifacts.logs import read_log
 
     target.refuse_known({name}, name)
     hole = _skip_hole(file)
     if hole >= MAX_HOLE_BYTES and not _is_file(file):
         raise OomctlError(f"no text in the first {MAX_HOLE_BYTES >> 20} MiB ({name})", "give the engine's own output")
-    reading = read_log(file, name)
+    reading = read_log(file, name, lambda: any(unpacker.repetitive for unpacker in unpackers))
     rows = storage.load_rows(target.connection, reading.rows)
     if rows:
         target.streams.add(name)
@@ -170,6 +172,8 @@ def _load_log(target: Target, name: str, file: io.BufferedReader, unpackers: "li
         raise OomctlError(
             f"{problem} ({name})", "give the engine's own output, as text, or a file that `oomctl import` wrote"
         )
+    if reading.alike:
+        report(OomctlError(f"{name}: {reading.alike:,} lines only repeat others; counted, and not looked at"))
     return verdict.Input(
         path=name, format="log", bytes=hole + reading.bytes, lines=reading.lines, rows=rows, engines=reading.engines
     )

@@ -90,6 +90,33 @@ def test_a_bomb_is_told_in_a_line(tmp_path: Path, name: str) -> None:
     assert said in ran.err
 
 
+def test_a_bomb_of_failures_is_counted_and_its_end_is_read(tmp_path: Path) -> None:
+    """40 MiB of one failure in 4 KB: its copies cost no rows, and what stands behind them is not cut off."""
+    packer = zstandard.ZstdCompressor().compressobj()
+    last = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+    parts = [packer.compress(OOM * (MIB // len(OOM))) for _ in range(40)]
+    (tmp_path / "bomb").write_bytes(b"".join([*parts, packer.compress(last), packer.flush()]))
+    ran = bounded(
+        "query", "bomb", "-c", "SELECT count(*) AS n, max(requested_bytes) AS most FROM oom", "--json", cwd=tmp_path
+    )
+    (found,) = json.loads(ran.out)
+    assert found["most"] == 2 * 1024 * MIB
+    assert found["n"] < 4 * MIB // len(OOM), "what came before it was known for a repetition"
+    assert "lines only repeat others; counted, and not looked at" in ran.err
+    lost = bounded("query", "bomb", "-c", "SELECT reason, count FROM loss", "--json", cwd=tmp_path)
+    total = 40 * (MIB // len(OOM)) + 1
+    assert json.loads(lost.out) == [{"reason": "line repeated", "count": total - found["n"]}]
+
+
+@pytest.mark.parametrize("repeats", [1, 60])
+def test_a_log_that_compresses_well_is_read_whole(tmp_path: Path, repeats: int) -> None:
+    """Lines that differ in their times, as logs do: every one of them gives its rows."""
+    text = b"".join(b"ERROR 03-14 15:%02d:%02d [a.py:1] %s" % (n // 60 % 60, n % 60, OOM) for n in range(300)) * repeats
+    (tmp_path / "a").write_bytes(zstandard.ZstdCompressor().compress(text[: MIB // 2]))
+    ran = bounded("query", "a", "-c", "SELECT count(*) AS n FROM oom", "--json", cwd=tmp_path)
+    assert (json.loads(ran.out), ran.err) == ([{"n": text[: MIB // 2].count(b"Tried")}], "")
+
+
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bz2.compress, zstandard.ZstdCompressor().compress])
 @pytest.mark.parametrize("share", [0.5, 0.97])
 def test_what_is_cut_off_is_said(tmp_path: Path, pack: Callable[[bytes], bytes], share: float) -> None:

@@ -1,6 +1,6 @@
 """Reads one log: every line once, in order, to rows of the event table."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import BinaryIO
 
@@ -27,13 +27,14 @@ class LogReading:
     Args:
         file: Its bytes. Where it may still grow, its `read` gives None for "nothing now", and `follow` passes that on.
         stream: What rows call it.
+        repetitive: As for RawLines.
 
     Attributes:
         rows: Of the event table.
     """
 
-    def __init__(self, file: BinaryIO, stream: str) -> None:
-        self._source = RawLines(file)
+    def __init__(self, file: BinaryIO, stream: str, repetitive: Callable[[], bool] = lambda: False) -> None:
+        self._source = RawLines(file, repetitive)
         self._lines = Lines()
         self._emitter = Emitter(stream)
         self._assembler = Assembler()
@@ -51,6 +52,11 @@ class LogReading:
     def lines(self) -> int:
         """Lines read, as `wc -l` counts, plus a last one without its \\n."""
         return self._source.lines
+
+    @property
+    def alike(self) -> int:
+        """Lines that were counted and not looked at, because they repeat others."""
+        return self._source.alike
 
     @property
     def bytes(self) -> int:
@@ -103,17 +109,13 @@ class LogReading:
         self._let_go()
         self._finish(self._assembler.finish())
         yield from self._in_order()
-        if self._source.cut:
-            last = Record(self._source.lines, "", "")
-            yield from self._emitter.rows(
-                last,
-                [
-                    Fact(
-                        "loss",
-                        {"reason": "line too long", "count": self._source.cut, "detail": "cut at 1 MiB for matching"},
-                    )
-                ],
-            )
+        lost = (
+            ("line too long", self._source.cut, "cut at 1 MiB for matching"),
+            ("line repeated", self._source.alike, "copies in an archive that expands as only repetitions do"),
+        )
+        facts = [Fact("loss", {"reason": why, "count": count, "detail": what}) for why, count, what in lost if count]
+        if facts:
+            yield from self._emitter.rows(Record(self._source.lines, "", ""), facts)
 
     def _weigh(self, record: Record) -> list[Row]:
         """Take a record, unless it is text that a user wrote."""

@@ -10,25 +10,37 @@ MAX_LINE_BYTES = 1 << 20
 """A longer line is cut for matching; its number stays right."""
 CHUNK_BYTES = 1 << 20
 MAX_BLANK_BYTES = 256 << 20
+MAX_ALIKE = 3
+"""So often a line is looked at that repeats itself in an archive full of repetitions; a traceback needs its second copy."""
+MAX_KNOWN = 1 << 18
+"""Lines that are remembered there."""
 _BLANK = b"\r\n\t \0"
 
 
 class RawLines:
     """The lines of a binary stream, which may still grow: like Python's raw files, its `read` gives None for "nothing now".
 
+    Args:
+        file: The stream.
+        repetitive: Tells whether it comes out of an archive that expands so far that its lines must be copies.
+
     Attributes:
         bytes: Read so far.
         lines: Read so far; a last line without \\n counts.
         cut: Lines longer than MAX_LINE_BYTES.
+        alike: Lines that were counted and not looked at, because they repeat others.
         problem: Why nothing can be read ("empty file", "not a text log"), else None.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, repetitive: Callable[[], bool] = lambda: False) -> None:
         self._file = file
+        self._repetitive = repetitive
+        self._known: dict[int, int] = {}
         self._passed: list[bytes] = []
         self.bytes = 0
         self.lines = 0
         self.cut = 0
+        self.alike = 0
         self.problem: str | None = None
 
     def lines_of_interest(self, attentive: Callable[[], bool]) -> Iterator[tuple[int, str] | None]:
@@ -97,9 +109,13 @@ class RawLines:
         self.lines += len(fresh)
         for hit in [*(shift + index for index in of_interest(chunk)), len(lines)]:
             while done < hit and attentive():
-                yield before + done + 1, self._decode(lines[done])
+                if self._is_new(lines[done]):
+                    yield before + done + 1, self._decode(lines[done])
                 done += 1
             if hit < done or hit == len(lines):
+                continue
+            if not self._is_new(lines[hit]):
+                done = hit + 1
                 continue
             for index in (*context(lines, hit, done), hit):
                 yield before + index + 1, self._decode(lines[index])
@@ -121,6 +137,19 @@ class RawLines:
         self.lines += 1
         yield self.lines, self._decode(kept)
         return rest.partition(b"\n")[2]
+
+    def _is_new(self, line: bytes) -> bool:
+        """Whether to look at a line: not at copies without end, whose like costs an archive nothing."""
+        if not self._repetitive():
+            return True
+        key = hash(line)
+        count = self._known.get(key, 0)
+        if count == MAX_ALIKE:
+            self.alike += 1
+            return False
+        if count or len(self._known) < MAX_KNOWN:
+            self._known[key] = count + 1
+        return True
 
     @staticmethod
     def _decode(line: bytes) -> str:
