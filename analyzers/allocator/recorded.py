@@ -38,7 +38,7 @@ _SETTINGS = "SELECT key, value FROM manifest WHERE stream = $1 AND section = 'al
 
 
 def recorded_state(
-    connection: "duckdb.DuckDBPyConnection", stream: str, device: int, index: int | None
+    connection: "duckdb.DuckDBPyConnection", stream: str, device: int = 0, index: int | None = None
 ) -> tuple[Snapshot, list[str]]:
     """The heap as it was after an event, without a history.
 

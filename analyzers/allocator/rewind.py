@@ -17,7 +17,6 @@ CHANGES = frozenset(
     {"alloc", "free_requested", "free_completed", "free", "segment_alloc", "segment_free", "segment_map", "segment_unmap"}
 )
 """Actions that change the heap."""
-_FREES = ("free_completed", "free")
 
 
 @dataclass(slots=True)
@@ -49,8 +48,7 @@ def rewind(snapshot: Snapshot, device: int, index: int) -> Snapshot:
     """
     history = snapshot.histories[device]
     heap = _Heap(snapshot, device)
-    for n in range(len(history) - 1, index, -1):
-        heap.undo(history, n)
+    heap.undo(history, index)
     heap.name(history, index)
     return replace(snapshot, segments=list(heap.segments(settings_of(snapshot.settings))), histories={}, problems=[])
 
@@ -77,18 +75,29 @@ class _Heap:
                         block.requested_bytes or block.size_bytes, block.state, block.stack, block.size_bytes
                     )
 
-    def undo(self, history: History, n: int) -> None:
-        """Take back one event."""
+    def undo(self, history: History, index: int) -> None:
+        """Take back all events after one, the last first."""
+        live = self._live
+        after = slice(len(history) - 1, index if index >= 0 else None, -1)
+        columns = (history.actions, history.addresses, history.sizes_bytes)
+        n = len(history)
+        for action, address, size in zip(*(column[after] for column in columns), strict=True):
+            n -= 1
+            if action == "free_completed":
+                live[address] = _Live(size, "active_pending_free", NO_STACK, None)
+            elif action == "free_requested":
+                if address in live:
+                    live[address].state = "active_allocated"
+            elif action == "alloc":
+                live.pop(address, None)
+            elif action == "free":
+                live[address] = _Live(size, "active_allocated", NO_STACK, None)
+            else:
+                self._undo_segment(history, n)
+
+    def _undo_segment(self, history: History, n: int) -> None:
         action, address, size = history.actions[n], history.addresses[n], history.sizes_bytes[n]
-        if action == "alloc":
-            self._live.pop(address, None)
-        elif action in _FREES:
-            state: State = "active_pending_free" if action == "free_completed" else "active_allocated"
-            self._live[address] = _Live(size, state, NO_STACK, None)
-        elif action == "free_requested":
-            if address in self._live:
-                self._live[address].state = "active_allocated"
-        elif action == "segment_alloc":
+        if action == "segment_alloc":
             self._ranges.pop(address, None)
         elif action == "segment_map":
             self._cut(address, size)
@@ -97,8 +106,7 @@ class _Heap:
             small = size % LARGE_SEGMENT_BYTES != 0 if pages else size <= SMALL_SEGMENT_BYTES
             kind: SizeClass = "small" if small else "large"
             pool = history.pools.get(n, DEFAULT_POOL)
-            stack = history.stacks[n]
-            self._ranges[address] = _Range(size, max(history.streams[n], 0), pool, kind, pages, stack)
+            self._ranges[address] = _Range(size, max(history.streams[n], 0), pool, kind, pages, history.stacks[n])
             if pages:
                 self._join(address)
 

@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import accumulate, islice, repeat
+from itertools import accumulate, repeat
 from operator import add, and_, mul
 
 import msgspec
@@ -81,8 +81,8 @@ def _steps(history: History, end: int) -> "array[int]":
 
 def _anchored(moves: Iterable[int], end: int) -> "array[int]":
     """Running sums that end with a known value."""
-    listed = list(moves)
-    return array("q", islice(accumulate(listed, initial=end - sum(listed)), 1, None))
+    sums = list(accumulate(moves))
+    return array("q", list(map(add, sums, repeat(end - sums[-1]))) if sums[-1] != end else sums)
 
 
 def _last_allocations(history: History | None) -> dict[int, int]:

@@ -3,11 +3,13 @@
 import io
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from oomctl.inputs import STDIN, Report, expand, label, on_disk
 from oomctl.schemas import verdict
 from oomctl.schemas.errors import ExitCode, OomctlError
 from oomctl.schemas.heap import Snapshot
+from oomctl.schemas.storage import PARQUET_MAGIC
 from oomctl.target import Target
 
 HEAD_BYTES = 64
@@ -24,6 +26,7 @@ def open_snapshots(paths: Sequence[str], report: Report) -> Iterator[Snapshot]:
     Raises:
         OomctlError: If none could be read, or one of a single argument.
     """
+    from oomctl.analyzers.allocator.imported import imported
     from oomctl.collectors.artifacts.torch_snapshot import load_snapshot
 
     skipped: list[OomctlError] = []
@@ -33,22 +36,26 @@ def open_snapshots(paths: Sequence[str], report: Report) -> Iterator[Snapshot]:
     read = 0
     for path in files:
         try:
-            snapshot = load_snapshot(path, label(path))
+            for snapshot in imported(Path(path), label(path)) if _is_parquet(path) else [load_snapshot(path, label(path))]:
+                read += 1
+                yield snapshot
         except OomctlError as error:
             skipped.append(error)
         except OSError as error:
             from oomctl.inputs import unreadable
 
             skipped.append(unreadable(path, error))
-        else:
-            read += 1
-            yield snapshot
     if not read and len(skipped) == 1:
         raise skipped[0]
     for problem in skipped:
         report(problem)
     if not read:
         raise OomctlError(f"none of the {len(skipped)} inputs could be read", "give at least one allocator snapshot")
+
+
+def _is_parquet(path: str) -> bool:
+    with Path(path).open("rb") as file:
+        return file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
 
 
 def load_snapshot_file(target: Target, name: str, stream: io.BufferedReader, path: str | None) -> verdict.Input | None:

@@ -4,6 +4,8 @@ import json
 import pickle
 from pathlib import Path
 
+import pytest
+
 from oomctl.analyzers.allocator.rewind import rewind
 from oomctl.analyzers.allocator.timeline import holders_at_end, replay
 from oomctl.collectors.artifacts.torch_snapshot.layout import read_document
@@ -84,3 +86,18 @@ def test_whatif(tmp_path: Path) -> None:
     oomctl("snapshot", "whatif", str(path)).assert_fails(2, "setting")
     oomctl("snapshot", str(path), "--expandable-segments").assert_fails(2, "whatif")
     oomctl("snapshot", "whatif", str(path), "--roundup-power2-divisions", "3").assert_fails(2, "power of two")
+
+
+@pytest.mark.parametrize("options", [(), ("--at", "peak"), ("--at", "oom", "--by", "component"), ("--at", "3")])
+def test_what_was_imported_reports_the_same(tmp_path: Path, options: tuple[str, ...]) -> None:
+    path, kept = tmp_path / "rank_1.pickle", tmp_path / "kept.parquet"
+    path.write_bytes(pickle.dumps(fragmented().document()))
+    assert oomctl("import", str(path), "-o", str(kept)).code == 0
+    assert oomctl("snapshot", str(kept), "--json", *options).out == oomctl("snapshot", str(path), "--json", *options).out
+
+
+def test_a_recording_without_a_snapshot_is_one_line(tmp_path: Path) -> None:
+    log, kept = tmp_path / "a.log", tmp_path / "kept.parquet"
+    log.write_text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n")
+    assert oomctl("import", str(log), "-o", str(kept)).code == 0
+    oomctl("snapshot", str(kept)).assert_fails(3, "no allocator snapshot")
