@@ -29,7 +29,7 @@ def explain(
         ),
     ] = None,
 ) -> None:
-    """Print the page of a class or a word, or an engine's memory options; or list the classes."""
+    """Print the page of a class or a word, or an engine's memory options, or list them."""
     found = pages()
     if code is None:
         for page in found:
