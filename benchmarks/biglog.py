@@ -60,6 +60,19 @@ def write(path: Path, size_bytes: int) -> None:
             written += file.write(next(serving) + "\n")
 
 
+def write_dense(path: Path, size_bytes: int, *, engine: str = "vllm") -> None:
+    """Write a log of about that size of which every line is a report with figures."""
+    rng = random.Random(21)
+    report = _throughput if engine == "vllm" else _decode
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        written, seconds = 0, 60
+        while written < size_bytes:
+            seconds += 1
+            written += file.write(
+                report(rng, f"{seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02}") + "\n"
+            )
+
+
 def _serving(rng: random.Random) -> Iterator[str]:
     """Access lines, a throughput line every 10 seconds, now and then the traceback of a bad request."""
     seconds = 60
@@ -71,16 +84,28 @@ def _serving(rng: random.Random) -> Iterator[str]:
             yield f'{_API}INFO:     {client} - "POST {rng.choice(_PATHS)} HTTP/1.1" 200 OK'
         yield f"{_API}INFO {clock} [logger.py:63] Added request chatcmpl-{rng.randrange(16**16):016x}."
         if seconds % 10 == 0:
-            yield (
-                f"{_API}INFO {clock} [loggers.py:259] Engine 000: Avg prompt throughput: "
-                f"{rng.uniform(500, 9000):.1f} tokens/s, Avg generation throughput: "
-                f"{rng.uniform(200, 2500):.1f} tokens/s, Running: {rng.randrange(8, 64)} reqs, "
-                f"Waiting: 0 reqs, GPU KV cache usage: {rng.uniform(10, 70):.1f}%, "
-                f"Prefix cache hit rate: {rng.uniform(10, 60):.1f}%"
-            )
+            yield _throughput(rng, clock.removeprefix("05-02 "))
         if rng.random() < 0.005:
             for line in _REQUEST_ERROR:
                 yield _API + line
+
+
+def _throughput(rng: random.Random, clock: str) -> str:
+    return (
+        f"{_API}INFO 05-02 {clock} [loggers.py:259] Engine 000: Avg prompt throughput: "
+        f"{rng.uniform(500, 9000):.1f} tokens/s, Avg generation throughput: "
+        f"{rng.uniform(200, 2500):.1f} tokens/s, Running: {rng.randrange(8, 64)} reqs, "
+        f"Waiting: 0 reqs, GPU KV cache usage: {rng.uniform(10, 70):.1f}%, "
+        f"Prefix cache hit rate: {rng.uniform(10, 60):.1f}%"
+    )
+
+
+def _decode(rng: random.Random, clock: str) -> str:
+    return (
+        f"[2026-05-02 {clock} TP0] Decode batch. #running-req: {rng.randrange(1, 99)}, "
+        f"#token: {rng.randrange(9999, 99999)}, token usage: {rng.uniform(0, 1):.2f}, cuda graph: True, "
+        f"gen throughput (token/s): {rng.uniform(100, 3000):.2f}, #queue-req: {rng.randrange(9)}, "
+    )
 
 
 def _crash() -> Iterator[str]:

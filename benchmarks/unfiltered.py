@@ -1,15 +1,20 @@
-"""How the rows of a log differ when every line is looked at: they must not, however many lines are skipped otherwise."""
+"""How the rows of a log differ when every line is read in full: they must not, whatever is skipped or known otherwise."""
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from unittest.mock import patch
 
-from oomctl.collectors.artifacts.logs import read_log, source
+from oomctl.collectors.artifacts.logs import familiar, read_log, source
 
 
 def every_line(chunk: bytes) -> list[int]:
     """In place of `interest.of_interest`."""
     return list(range(chunk.count(b"\n") + (not chunk.endswith(b"\n"))))
+
+
+def nothing(*_: object) -> None:
+    """In place of `Familiar.record`."""
 
 
 def differing(path: Path) -> int:
@@ -19,7 +24,9 @@ def differing(path: Path) -> int:
         count = 0
         while True:
             row = next(skipping, None)
-            with patch.object(source, "of_interest", every_line):
+            with ExitStack() as stack:
+                stack.enter_context(patch.object(source, "of_interest", every_line))
+                stack.enter_context(patch.object(familiar.Familiar, "record", nothing))
                 other = next(whole, None)
             if row is None and other is None:
                 return count

@@ -16,6 +16,11 @@ _WRITTEN = frozenset({"text", "message", "detail", "code", "name", "value"})
 """Fields that repeat what a line says; nothing leaves here unredacted."""
 
 
+def figures_only(facts: list[Fact]) -> bool:
+    """Whether facts are plain figures: they change no life, and repeat no text."""
+    return not any(fact.kind in _TELLING or fact.common or not _WRITTEN.isdisjoint(fact.fields) for fact in facts)
+
+
 @dataclass
 class Life:
     """What is known of a worker's present incarnation.
@@ -86,6 +91,23 @@ class Emitter:
                 rows.append(self._row("loss", {"reason": "left out by Ray as repeated", "count": record.repeats}, common))
         for fact in facts:
             rows.append(self._row(fact.kind, fact.fields, {**common, **fact.common} if fact.common else common))
+        return rows
+
+    def repeated(self, record: Record, facts: list[Fact], engine: str | None) -> list[Row]:
+        """As `rows`, of a line without a secret that tells figures only (`figures_only`), as one before it did."""
+        worker = record.worker or self._stream
+        life = self._lives.get(worker)
+        if life is None or not facts or (engine is not None and life.engine is None):
+            return self.rows(record, facts, engine)
+        life.begun = True
+        self._logged = record.line
+        common = self._common(record, worker, life)
+        rows: list[Row] = [{**common, "kind": "log", "log": self._log_fields(record), "seq": self._seq + 1}]
+        rows += [
+            {**common, "kind": fact.kind, fact.kind: fact.fields, "seq": seq}
+            for seq, fact in enumerate(facts, self._seq + 2)
+        ]
+        self._seq += len(rows)
         return rows
 
     def _followed(self, life: Life, record: Record, facts: list[Fact]) -> list[Fact]:

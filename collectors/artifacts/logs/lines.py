@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from oomctl.collectors.artifacts.logs import times
 from oomctl.collectors.artifacts.logs.headers import LEVELS, PROCESS, HeaderPattern, rank_of
@@ -43,6 +44,7 @@ class Opened:
         flow: stdout or stderr, or None.
         partial: Whether the line goes on in the next one of its flow.
         repeats: How many further processes printed the same, which Ray left out.
+        learned: Whether a prefix was taken off that no format fixes.
     """
 
     text: str
@@ -52,15 +54,40 @@ class Opened:
     flow: str | None = None
     partial: bool = False
     repeats: int = 0
+    learned: bool = False
+
+
+class Stamps(NamedTuple):
+    """The times of a line with a header, as printed.
+
+    Attributes:
+        outer: In the envelope, with its zone; or None.
+        printed: In the engine's own header, or None.
+        year: Whether that one carries a year.
+    """
+
+    outer: str | None
+    printed: str | None
+    year: bool
 
 
 class Lines:
-    """Makes records of the lines of one stream, learning its prefixes as they come."""
+    """Makes records of the lines of one stream, learning its prefixes as they come.
+
+    Attributes:
+        stamps: Of the record that was made last; None where it has no header, or a prefix that had to be learned.
+    """
 
     def __init__(self) -> None:
         self._prefixes = Prefixes()
         self._parts: dict[tuple[str | None, ...], Record] = {}
         self._year: int | None = None
+        self.stamps: Stamps | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether no earlier line bears on how the next one is read."""
+        return not self._parts and not self._prefixes.waiting
 
     @property
     def open(self) -> bool:
@@ -71,6 +98,7 @@ class Lines:
         """The records of one raw line: one for most; several for progress bars and envelopes with line breaks; none yet for
         a line that goes on.
         """
+        self.stamps = None
         opened = self._unwrap(plain(raw).lstrip(_INVISIBLE))
         record = Record(
             number, raw, opened.text[:MAX_MATCHED], worker=opened.worker, node=opened.node, repeats=opened.repeats
@@ -80,7 +108,10 @@ class Lines:
             if whole is None:
                 return []
             record = whole
-        return self._pieces(record, opened.outer)
+        pieces = self._pieces(record, opened.outer)
+        if opened.learned:
+            self.stamps = None
+        return pieces
 
     def inner(self, raw: str) -> str:
         """What the process printed on a line, without prefixes and objects, by what was learnt of those so far."""
@@ -112,7 +143,7 @@ class Lines:
 
     def _unwrap(self, text: str) -> Opened:
         """What the process printed, without prefixes and objects, in whatever order they stand."""
-        line, learned = Opened(text), False
+        line = Opened(text)
         for _ in range(MAX_LAYERS):
             if _CLUSTER in line.text and (repeated := _REPEATED.search(line.text)) is not None:
                 line.text, line.repeats = line.text[: repeated.start()], int(repeated[1])
@@ -129,10 +160,10 @@ class Lines:
                 continue
             if self._take_out(line):
                 continue
-            prefix, rest = ("", "") if learned else self._prefixes.strip(line.text)
+            prefix, rest = ("", "") if line.learned else self._prefixes.strip(line.text)
             if not prefix:
                 break
-            line.outer, line.text, learned = times.outer_in(prefix) or line.outer, rest, True
+            line.outer, line.text, line.learned = times.outer_in(prefix) or line.outer, rest, True
         return line
 
     @staticmethod
@@ -177,7 +208,7 @@ class Lines:
             world_rank = groups.get("global") or groups.get("global0")
             if world_rank is not None:
                 ranks = f"rank={world_rank}"
-            return [*glued, self._headed(record, text[match.end() :], header, groups, process, ranks, outer)]
+            return [*glued, self._headed(record, text[match.end() :], header, groups, process, ranks, outer, before)]
         return [*glued, self._bare(record, outer)]
 
     def _headed(
@@ -189,8 +220,12 @@ class Lines:
         process: re.Match[str] | None,
         ranks: str | None,
         outer: str | None,
+        before: str,
     ) -> Record:
-        moment = self._time(outer, groups.get("ts"), header.year)
+        printed = groups.get("ts")
+        moment = self.time(outer, printed, header.year)
+        ours = outer is None or times.is_zoned(outer)
+        self.stamps = Stamps(outer, printed, header.year) if ours and not before else None
         name, pid, rank_name, rank = _who(process, ranks)
         return Record(
             record.line,
@@ -219,7 +254,7 @@ class Lines:
         if start > 0 and process is None:
             self._prefixes.propose(text[:start])
         name, pid, rank_name, rank = _who(process, None)
-        moment = self._time(outer, None, True)
+        moment = self.time(outer, None, True)
         return Record(
             record.line,
             record.raw,
@@ -235,7 +270,7 @@ class Lines:
             repeats=record.repeats,
         )
 
-    def _time(self, outer: str | None, printed: str | None, has_year: bool) -> times.Stamp | None:
+    def time(self, outer: str | None, printed: str | None, has_year: bool) -> times.Stamp | None:
         """The envelope's time if it names its zone, else the engine's own."""
         moment = times.parse_outer(outer, self._year) if outer else None
         if moment is not None and moment[1] == "exact":

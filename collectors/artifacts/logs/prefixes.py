@@ -32,6 +32,11 @@ class Prefixes:
         self._known: set[str] = set()
         self._proposed: str | None = None
 
+    @property
+    def waiting(self) -> bool:
+        """Whether the next line decides if a text is a prefix."""
+        return self._proposed is not None
+
     def strip(self, line: str) -> tuple[str, str]:
         """(prefix, rest) of a line by the templates learned so far; the prefix is "" where none fits."""
         for position, template in enumerate(self._templates):

@@ -5,8 +5,9 @@ from dataclasses import replace
 from typing import BinaryIO
 
 from oomctl.collectors.artifacts.logs import failures, registry, system, torch_message
-from oomctl.collectors.artifacts.logs.emitter import Emitter
+from oomctl.collectors.artifacts.logs.emitter import Emitter, figures_only
 from oomctl.collectors.artifacts.logs.fact import Fact
+from oomctl.collectors.artifacts.logs.familiar import Familiar
 from oomctl.collectors.artifacts.logs.lines import Lines
 from oomctl.collectors.artifacts.logs.native import Held
 from oomctl.collectors.artifacts.logs.order import Order
@@ -36,6 +37,7 @@ class LogReading:
     def __init__(self, file: BinaryIO, stream: str, repetitive: Callable[[], bool] = lambda: False) -> None:
         self._source = RawLines(file, repetitive)
         self._lines = Lines()
+        self._familiar = Familiar(self._lines)
         self._emitter = Emitter(stream)
         self._assembler = Assembler()
         self._quotes = Quotes()
@@ -94,12 +96,21 @@ class LogReading:
         yield from self._in_order()
 
     def _read(self) -> Iterator[Row | None]:
+        quiet = True
         for found in self._source.lines_of_interest(self._attentive):
             if found is None:
                 yield None
                 continue
-            for record in self._lines.records(*found):
+            rows = self._figures(*found) if quiet else None
+            if rows is not None:
+                yield from rows
+                continue
+            records = self._lines.records(*found)
+            for record in records:
                 yield from self._weigh(record)
+            before, quiet = quiet, self._quiet()
+            if before and quiet and len(records) == 1:
+                self._familiar.learn(records[0])
         for record in self._lines.rest():
             yield from self._weigh(record)
         held, after = self._quotes.release()
@@ -124,6 +135,19 @@ class LogReading:
         rows = [row for late in after for row in self._take(late)]
         return rows if inside else rows + self._take(record)
 
+    def _figures(self, number: int, raw: str) -> list[Row] | None:
+        """The rows of a line like one before it, if it tells figures only; None where it is to be read in full."""
+        record = self._familiar.record(number, raw)
+        told = list(registry.facts(record)) if record is not None else []
+        if record is None or not figures_only([fact for _, fact in told]):
+            return None
+        facts, writer = self._told(record, told)
+        return self._emitter.repeated(record, facts, writer)
+
+    def _quiet(self) -> bool:
+        """Whether nothing that went before bears on the next line."""
+        return not self._attentive() and not self._order and self._lines.settled
+
     def _attentive(self) -> bool:
         """Whether the next line matters whatever it holds: a traceback, a quotation, a table or a line in parts is open."""
         reading = self._assembler.busy or self._quotes.open or self._lines.open or self._system.open
@@ -147,9 +171,7 @@ class LogReading:
         facts: list[Fact] = []
         writer: str | None = None
         if not part:
-            for engine, fact in self._told(record):
-                facts.append(fact)
-                writer = engine if engine in registry.ENGINES else writer
+            facts, writer = self._told(record, list(registry.facts(record)))
             facts += self._report(record, facts)
             if facts and writer is None and record.engine in registry.ENGINES:
                 writer = record.engine
@@ -166,19 +188,20 @@ class LogReading:
             self._order.put((record, facts, writer))
         return list(self._in_order()) if self._order else []
 
-    def _told(self, record: Record) -> Iterable[tuple[str, Fact]]:
-        """What registry.facts finds; of a line that several engines print alike, what the one of its header says."""
-        found = list(registry.facts(record))
+    def _told(self, record: Record, found: list[tuple[str, Fact]]) -> tuple[list[Fact], str | None]:
+        """What registry.facts found, and whose line it is; of a line that several engines print alike, its header's."""
         engines = {engine for engine, _ in found} & registry.ENGINES
         if len(engines) > 1 and record.engine in engines:
             found = [(engine, fact) for engine, fact in found if engine == record.engine or engine not in engines]
             engines = {record.engine}
+        writer = record.engine if found and record.engine in registry.ENGINES else None
         for engine, fact in found:
             if len(engines) < 2:
                 self._engines[engine] = self._engines.get(engine, 0) + 1
             if fact.kind == "manifest" and (fact.fields["section"], fact.fields["key"]) == ("engine", "name"):
                 self._called[engine] = fact.fields["value"]
-        return found
+            writer = engine if engine in registry.ENGINES else writer
+        return [fact for _, fact in found], writer
 
     def _in_order(self) -> Iterator[Row]:
         """The rows of all lines that no open traceback or failure line can precede any more."""

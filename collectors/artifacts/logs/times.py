@@ -77,6 +77,11 @@ def outer_in(prefix: str) -> str | None:
     return prefix if any(pattern.search(prefix) for pattern in (_EPOCHAL, _SYSLOG, _KLOG, _FULL)) else None
 
 
+def is_zoned(stamp: str) -> bool:
+    """Whether a text is a stamp with its zone, and nothing else."""
+    return _ZONED.fullmatch(stamp) is not None
+
+
 def year_of(stamp: Stamp) -> int:
     """In which year a moment lies, in UTC."""
     return (_EPOCH + timedelta(microseconds=stamp[0])).year

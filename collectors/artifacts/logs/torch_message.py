@@ -14,7 +14,7 @@ from oomctl.collectors.artifacts.logs.units import Size, size
 
 _N = r"([\d.,]+) ?(bytes|[KMGT]i?B)"
 
-_SIGNS = (
+SIGNS = (
     "ut of memory", "exceed allowed memory", "OutOfMemory", "ErrorMemoryAllocation", "OUT_OF_MEMORY", "ALLOC_FAILED",
     "NVML_SUCCESS", "OUT_OF_DEVICE_MEMORY", "PT_DEVMEM", "SYNHELPER", "EL0004", "rtMalloc", "alloc device memory",
 )  # fmt: skip
@@ -22,7 +22,7 @@ _SIGNS = (
 
 def looks_like(text: str) -> bool:
     """A cheap first look; parse() decides."""
-    return any(map(text.__contains__, _SIGNS))
+    return any(map(text.__contains__, SIGNS))
 
 
 _BACKEND = Pattern(r"\b(CUDA|HIP|XPU|NPU|MUSA|MPS|MLU|HPU)\b(?: backend)?(?: [Ee]rror:)?[ :]+out of memory")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from oomctl.collectors.artifacts.logs.record import Record
 
 START = "Traceback (most recent call last):"
-_OPENING = ("Traceback", "exception", "ray::", ", line ")
+OPENING = ("Traceback", "exception", "ray::", ", line ")
 MAX_FRAMES = 200
 """Frames that are kept: the outermost and the innermost."""
 MAX_MESSAGE_LINES = 40
@@ -121,7 +121,7 @@ class Assembler:
             Whether the line belongs to a traceback, and those that this line completed.
         """
         text = record.text
-        if not self._open and not any(word in text for word in _OPENING):
+        if not self._open and not any(word in text for word in OPENING):
             return False, []
         done = self._overdue(record.line) if self._open else []
         keys = self._keys(record)
