@@ -63,7 +63,8 @@ def told_once(measured: Incident, printed: Incident) -> Incident:
     if not agree:
         return msgspec.structs.replace(better, **filled, alternatives=[*better.alternatives, *_as_alternative(other)])
     said = {statement.says for statement in better.evidence}
-    supported = {better.oom_class, better.resource, "survived"}
+    # Two that know nothing add nothing to each other.
+    supported = {better.oom_class, better.resource, "survived"} if better.verdict is not None else set()
     unknown_to_both = {item.what for item in other.missing}
     return msgspec.structs.replace(
         better,

@@ -5,8 +5,6 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
@@ -15,6 +13,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Status, StatusCode
 
 from oomctl.collectors.recorder import otlp_names as names
+from oomctl.collectors.recorder.otlp_exporters import exporters
 from oomctl.schemas.rows import Row
 
 WAITING = 64
@@ -30,22 +29,23 @@ class OtlpOutlet:
     """Sends what is offered.
 
     Args:
-        endpoint: Of a collector's OTLP over HTTP, for instance http://localhost:4318.
+        endpoint: Of a collector: see `otlp_exporters`.
         node: This host.
         interval_s: Between two exports of metrics.
+
+    Raises:
+        OomctlError: If the endpoint is none.
     """
 
     drop_reason = "not sent over OTLP: its queue was full"
 
     def __init__(self, endpoint: str, node: str, interval_s: float = INTERVAL_S) -> None:
-        base = endpoint.rstrip("/")
+        metrics, spans = exporters(endpoint, TIMEOUT_S)
         resource = Resource({"service.name": "oomctl", "host.name": node})
-        metrics = OTLPMetricExporter(endpoint=f"{base}/v1/metrics", timeout=TIMEOUT_S)
         reader = PeriodicExportingMetricReader(metrics, interval_s * 1000, TIMEOUT_S * 1000)
         self._meters = MeterProvider([reader], resource, shutdown_on_exit=False)
         self._spans = TracerProvider(resource=resource, shutdown_on_exit=False)
-        exporter = OTLPSpanExporter(endpoint=f"{base}/v1/traces", timeout=TIMEOUT_S)
-        self._spans.add_span_processor(BatchSpanProcessor(exporter))
+        self._spans.add_span_processor(BatchSpanProcessor(spans))
         self._queue: queue.Queue[Sequence[Row] | None] = queue.Queue(WAITING)
         self._dropped = 0
         self._metrics = _Metrics(self._meters)

@@ -51,7 +51,8 @@ def test_recorded_frozen_killed_and_told(engine: Path, model: Path, agent_site: 
     rings, recording, hooked = tmp_path / "rings", tmp_path / "rec", tmp_path / "hooked.json"
     rings.mkdir()
     environment = {"OOMCTL_RING": str(rings), "OOMCTL_TRACKED_REQUESTS": "0", "PYTHONPATH": str(agent_site)}
-    with Server(engine, model, tmp_path / "server.log", environment=environment) as server:
+    # A pool that holds the whole load: no request is preempted.
+    with Server(engine, model, tmp_path / "server.log", kv_blocks=512, environment=environment) as server:
         first = attached(server, recording)
         done = load.run(server.port, load.wishes(8, 60, seed=5))
         assert {outcome.state for outcome in done} == {"finished"}

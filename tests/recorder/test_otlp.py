@@ -1,22 +1,30 @@
 """What a collector receives over OTLP, from a real exporter over a real socket; and that recording never waits for one."""
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest, ExportTraceServiceResponse
 
 from oomctl.collectors.agent.layout import REQUEST
 from oomctl.collectors.recorder import otlp
 from oomctl.collectors.recorder import otlp_names as names
 from oomctl.collectors.recorder.loop import Recorder
+from oomctl.collectors.recorder.otlp_exporters import exporters
 from oomctl.collectors.recorder.settings import Settings
+from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.events import FIELD_NAMES
 from oomctl.schemas.rows import Row, make_row
 from tests.cli.run import oomctl
@@ -44,9 +52,12 @@ class Receiver:
             def log_message(self, format: str, *args: object) -> None:
                 pass
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+    def stop(self) -> None:
+        self.server.shutdown()
 
     def take(self, path: str, body: bytes) -> None:
         if path == "/v1/metrics":
@@ -62,11 +73,39 @@ class Receiver:
                     self.spans += scope_spans.spans
 
 
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    made = Receiver()
+class GrpcReceiver(Receiver):
+    """The same over gRPC."""
+
+    def __init__(self) -> None:
+        self.metrics, self.spans, self.hosts = {}, [], set()
+        self.server = grpc.server(ThreadPoolExecutor(2))
+        services = {
+            "metrics.v1.MetricsService": ("/v1/metrics", ExportMetricsServiceResponse),
+            "trace.v1.TraceService": ("/v1/traces", ExportTraceServiceResponse),
+        }
+        for name, (path, answer) in services.items():
+            handler = grpc.unary_unary_rpc_method_handler(self.taking(path, answer()), lambda body: body, lambda body: body)
+            service = f"opentelemetry.proto.collector.{name}"
+            self.server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(service, {"Export": handler})])
+        self.url = f"grpc://127.0.0.1:{self.server.add_insecure_port('127.0.0.1:0')}"
+        self.server.start()
+
+    def taking(self, path: str, answer: Any) -> Any:
+        def take(body: bytes, context: object) -> bytes:
+            self.take(path, body)
+            return bytes(answer.SerializeToString())
+
+        return take
+
+    def stop(self) -> None:
+        self.server.stop(None)
+
+
+@pytest.fixture(params=[Receiver, GrpcReceiver], ids=["http", "grpc"])
+def receiver(request: pytest.FixtureRequest) -> Iterator[Receiver]:
+    made = request.param()
     yield made
-    made.server.shutdown()
+    made.stop()
 
 
 def attributes(holder: Any) -> dict[str, Any]:
@@ -152,6 +191,18 @@ def test_every_metric_is_of_the_event_table_and_in_the_docs() -> None:
         assert f"| `{metric.name}` | {metric.unit} | {metric.instrument} |" in page
     for name in (*names.REQUEST_ATTRIBUTES.values(), *names.OOM_ATTRIBUTES.values(), names.REQUEST_SPAN, names.OOM_SPAN):
         assert f"`{name}`" in page
+
+
+def test_grpc_that_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.grpc.metric_exporter", None)
+    with pytest.raises(OomctlError, match="not installed"):
+        exporters("grpc://localhost:4317", 1)
+
+
+@pytest.mark.parametrize("endpoint", ["localhost:4318", "ftp://localhost", "grpc://", "http:/x"])
+def test_what_is_no_endpoint_is_refused(endpoint: str) -> None:
+    with pytest.raises(OomctlError, match="is no URL"):
+        exporters(endpoint, 1)
 
 
 def test_an_endpoint_that_is_no_url_is_refused(tmp_path: Path) -> None:

@@ -48,7 +48,8 @@ def attach(
         str | None, typer.Option("--hook", metavar="CMD", help="Run at each incident; or a URL, which gets a POST.")
     ] = None,
     otlp_endpoint: Annotated[
-        str | None, typer.Option("--otlp-endpoint", metavar="URL", help="Send metrics and spans there, OTLP over HTTP.")
+        str | None,
+        typer.Option("--otlp-endpoint", metavar="URL", help="Send metrics and spans there, over HTTP or grpc://."),
     ] = None,
     serve_metrics: Annotated[
         int | None,
@@ -95,10 +96,6 @@ def attach(
     _check(settings, named=rings)
     outlets: list[Outlet] = []
     if otlp_endpoint is not None:
-        if not otlp_endpoint.startswith(("http://", "https://")):
-            raise OomctlError(
-                f"--otlp-endpoint is no URL: {otlp_endpoint!r}", "for instance http://localhost:4318", ExitCode.USAGE
-            )
         from oomctl.collectors.recorder.otlp import OtlpOutlet
 
         outlets.append(OtlpOutlet(otlp_endpoint, settings.node))
