@@ -32,7 +32,8 @@ WITH written AS (
 kill AS (
     SELECT oom.stream, oom.seq, oom.victim, oom.victim_pid, oom.api = 'kernel_cgroup' AS of_cgroup,
         oom.own_process_bytes AS held_bytes,
-        EXISTS (SELECT 1 FROM executable WHERE regexp_matches(oom.victim, executable.name_pattern))
+        -- A recorder knows whose process it was.
+        source = 'host' OR EXISTS (SELECT 1 FROM executable WHERE regexp_matches(oom.victim, executable.name_pattern))
         OR EXISTS (SELECT 1 FROM written WHERE written.pid = oom.victim_pid) AS is_known,
         lag(oom.victim_pid) OVER (PARTITION BY oom.stream ORDER BY oom.seq) AS victim_pid_before
     FROM oom
@@ -105,19 +106,19 @@ reported AS (
         CASE WHEN is_stranger THEN 'fault' ELSE 'oom' END AS what, resource, api,
         CASE WHEN is_stranger THEN 'other_process_killed' ELSE coalesce(error_type, api) END AS name,
         message, CASE WHEN is_stranger THEN FALSE ELSE fatal END AS fatal, stack_id, victim, victim_pid,
-        judged.is_engine AS victim_is_engine, coalesce(NOT fatal, FALSE) AS soft
+        judged.is_engine AS victim_is_engine, coalesce(NOT fatal, FALSE) AS soft, source
     FROM oom
     LEFT JOIN judged USING (stream, seq)
     UNION ALL
     SELECT
         stream, seq, line, ts, ts_quality, node, worker, incarnation, rank, rank_name, device_id,
-        'refusal', resource, 'engine', gate, message, NULL, stack_id, NULL, NULL, NULL, FALSE
+        'refusal', resource, 'engine', gate, message, NULL, stack_id, NULL, NULL, NULL, FALSE, source
     FROM refusal
     UNION ALL
     SELECT
         stream, seq, line, ts, ts_quality, node, worker, incarnation, rank, rank_name, device_id,
         'killed', 'host', 'system', CASE WHEN signal = 9 THEN 'sigkill' ELSE 'vanished' END, detail, TRUE, NULL,
-        NULL, NULL, NULL, FALSE
+        NULL, NULL, NULL, FALSE, source
     FROM lifecycle
     -- A process that had failed before, or whose engine had given up, was not killed out of the blue: that is its shutdown.
     WHERE phase = 'killed' AND NOT EXISTS (
@@ -133,7 +134,7 @@ reported AS (
     UNION ALL
     SELECT
         stream, seq, line, ts, ts_quality, node, worker, incarnation, rank, rank_name, device_id,
-        'fault', NULL, 'engine', code, detail, fatal, stack_id, NULL, NULL, NULL, FALSE
+        'fault', NULL, 'engine', code, detail, fatal, stack_id, NULL, NULL, NULL, FALSE, source
     FROM fault
     WHERE code NOT IN ('exception', 'engine_dead', 'xid_cleanup') AND NOT EXISTS (
         SELECT 1 FROM opening WHERE opening.stream = fault.stream AND opening.seq = fault.seq
@@ -145,51 +146,53 @@ reported AS (
 ),
 
 progress AS (
-    SELECT stream, seq, worker, incarnation
+    SELECT stream, seq, worker, incarnation, node, source
     FROM throughput
     WHERE coalesce(generation_tokens_per_s, 0) > 0 OR coalesce(prompt_tokens_per_s, 0) > 0
     UNION ALL
-    SELECT stream, seq, worker, incarnation
+    SELECT stream, seq, worker, incarnation, node, source
     FROM step
     WHERE NOT coalesce(dumped, FALSE)
     UNION ALL
-    SELECT stream, seq, worker, incarnation
+    SELECT stream, seq, worker, incarnation, node, source
     FROM lifecycle
     -- An answer is printed when it begins: it may stand behind the failure that ends it.
     WHERE phase IN ('ready', 'serving') AND coalesce(detail, '') NOT LIKE 'a request was answered%'
 ),
 
 mark AS (
-    SELECT stream, seq, worker, incarnation, soft, TRUE AS fails FROM reported
+    SELECT stream, seq, worker, incarnation, node, source, soft, TRUE AS fails FROM reported
     UNION ALL
-    SELECT stream, seq, worker, incarnation, NULL, FALSE FROM progress
+    SELECT stream, seq, worker, incarnation, node, source, NULL, FALSE FROM progress
 ),
 
 counted AS (
     SELECT
         *,
-        max(CASE WHEN NOT fails THEN seq END) OVER (
-            PARTITION BY worker, incarnation, stream ORDER BY seq
-            ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-        ) AS last_progress,
-        max(CASE WHEN fails AND NOT soft THEN seq END) OVER (
-            PARTITION BY worker, incarnation, stream ORDER BY seq
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS last_failure
+        -- On its own node: the clocks of two nodes differ, and one may seem to work on after the other has failed.
+        min(CASE WHEN NOT fails THEN seq END) OVER (
+            PARTITION BY worker, incarnation, stream, CASE WHEN source <> 'log' THEN node END ORDER BY seq
+            ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING
+        ) AS next_progress
     FROM mark
+),
+
+hard AS (
+    SELECT *, lag(next_progress) OVER (PARTITION BY worker, incarnation, stream ORDER BY seq) AS went_on
+    FROM counted
+    WHERE fails AND NOT soft
 ),
 
 numbered AS (
     SELECT
         stream, seq,
-        sum(CASE WHEN last_failure IS NULL OR coalesce(last_progress, -1) > last_failure THEN 1 ELSE 0 END) OVER (
+        1 + sum(CASE WHEN went_on < seq THEN 1 ELSE 0 END) OVER (
             PARTITION BY worker, incarnation, stream ORDER BY seq
             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
         ) AS episode
-    FROM counted
-    WHERE fails AND NOT soft
+    FROM hard
 )
 
-SELECT reported.*, coalesce(numbered.episode, 0) AS episode
+SELECT reported.* EXCLUDE (source), coalesce(numbered.episode, 0) AS episode
 FROM reported
 LEFT JOIN numbered USING (stream, seq);

@@ -39,9 +39,10 @@ def write(ring: Ring, kind: RecordKind, **fields: Any) -> None:
 class Worker:
     """Rings of one process that plays all parts of an engine."""
 
-    def __init__(self, folder: Path, role: str = "core", capacity: int = 4096, worker: str = "w0") -> None:
+    def __init__(self, folder: Path, role: str = "core", capacity: int = 4096, worker: str = "w0", rank: int = 0) -> None:
         folder.mkdir(exist_ok=True)
-        identity = Identity(role, worker=worker, incarnation=f"{boot_id()}:1:{start_ticks()}", engine="vllm 0.33.0", rank=0)
+        life = f"{boot_id()}:1:{start_ticks()}"
+        identity = Identity(role, worker, life, engine="vllm 0.33.0", rank=rank, rank_name=f"TP{rank}", device_id=rank)
         self.rings = Rings(folder, identity, capacity)
         self.ring = self.rings.mine()
 
@@ -85,8 +86,8 @@ class Time:
 
 
 def recorder(root: Path, rings: Path | None, time: Time, pid: int, proc: Path = Path("/proc"), **settings: Any) -> Recorder:
-    said = settings.pop("say", lambda text: None)
-    return Recorder(Settings(root=root, pid=pid, node=NODE, rings=rings, **settings), time.clock(), proc=proc, say=said)
+    said, node = settings.pop("say", lambda text: None), settings.pop("node", NODE)
+    return Recorder(Settings(root=root, pid=pid, node=node, rings=rings, **settings), time.clock(), proc=proc, say=said)
 
 
 def rows(root: Path, sql: str, problems: list[OomctlError] | None = None) -> list[tuple[Any, ...]]:

@@ -117,7 +117,7 @@ def test_a_death_with_and_without_the_count_of_its_cgroup(tmp_path: Path, killed
     worker = Worker(tmp_path / "rings")
     worker.phase("loading", "weights_loaded", "kv_allocated", "ready")
     worker.step(1)
-    fake.process(os.getpid(), "/box")
+    fake.process(os.getpid(), "/box", name="of-no-known-name")
     ticks = worker.rings.mine().path
     assert ticks is not None
     pid, stat = os.getpid(), fake.proc / str(os.getpid()) / "stat"
