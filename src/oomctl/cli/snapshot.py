@@ -10,6 +10,7 @@ from oomctl.schemas.errors import ExitCode, OomctlError
 
 if TYPE_CHECKING:
     from oomctl.analyzers.allocator.report import Grouping, Report
+    from oomctl.schemas.heap import Snapshot
 
 VERBS = ("fit", "diff", "whatif")
 GROUPINGS = ("stack", "component", "pool", "rank")
@@ -51,6 +52,9 @@ def snapshot(
     limit: Annotated[
         str | None, typer.Option("--limit", metavar="SIZE", help="With `whatif`: a memory fraction that it set itself.")
     ] = None,
+    html: Annotated[
+        str | None, typer.Option("--html", metavar="FILE", help="Draw the memory map and the timeline; needs no network.")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Say what an allocator snapshot holds, and why it did not fit."""
@@ -72,13 +76,15 @@ def snapshot(
     if verb == "diff":
         _diff(files, json)
         return
-    reports = _reports(files, at, by, request, free)
+    reports = _reports(files, at, by, request, free, html)
     from oomctl.cli.render import snapshots
 
     sys.stdout.write(snapshots.reports_json(reports) if json else snapshots.reports_page(reports, page_width()))
 
 
-def _reports(files: list[str], at: str | None, by: str, request: str | None, free: str | None) -> "list[Report]":
+def _reports(
+    files: list[str], at: str | None, by: str, request: str | None, free: str | None, html: str | None
+) -> "list[Report]":
     from oomctl.analyzers.allocator.fit import Request
     from oomctl.analyzers.allocator.report import report
     from oomctl.cli.boundary import warn
@@ -91,11 +97,40 @@ def _reports(files: list[str], at: str | None, by: str, request: str | None, fre
     free_bytes = parse_size(free, "--free") if free is not None else None
     grouping: Grouping = by  # type: ignore[assignment] # checked against GROUPINGS
     found = []
+    drawn: list[str] = []
     for opened in open_snapshots(files, warn):
         for device in opened.devices:
             asked = Request(request_bytes=size, device=device, device_free_bytes=free_bytes) if size else None
             found.append(report(opened, device, at, grouping, asked, rank_of(opened.name)))
+            if html is not None:
+                drawn.append(_drawn(found[-1], opened))
+    if html is not None:
+        _write(html, drawn)
     return found
+
+
+def _drawn(found: "Report", opened: "Snapshot") -> str:
+    from oomctl.analyzers.allocator.rewind import rewind
+    from oomctl.analyzers.allocator.timeline import replay
+    from oomctl.cli.render.heap_page import section
+
+    seen = opened if found.at.index is None else rewind(opened, found.device, found.at.index)
+    return section(found, seen, opened, replay(opened, found.device))
+
+
+def _write(html: str, drawn: list[str]) -> None:
+    from pathlib import Path
+
+    from oomctl.cli.boundary import note
+    from oomctl.cli.render.heap_page import page
+    from oomctl.cli.render.words import human
+
+    target = Path(html)
+    try:
+        target.write_text(page(drawn), encoding="utf-8")
+    except OSError as error:
+        raise OomctlError(f"cannot write ({html}): {error.strerror}", "choose another file", ExitCode.ENVIRONMENT) from None
+    note(f"wrote {human(target.stat().st_size)} ({html})")
 
 
 def _diff(files: list[str], json: bool) -> None:
