@@ -144,7 +144,7 @@ class RingReader:
                 continue
             slot = self._slot(self._place)
             if slot is None:
-                beyond = self._beyond()
+                beyond = self._beyond(final)
                 if beyond is None:
                     break
                 # Overtaken, or torn: the writer never comes back to a place before a whole head.
@@ -226,11 +226,17 @@ class RingReader:
         # In a ring that went round, this is the slot that the next record was being written into.
         return oldest + (oldest > 1 and self._slot(oldest) is None)
 
-    def _beyond(self) -> int | None:
-        """Where reading goes on although the next place is not there; None where nothing was written after it."""
+    def _beyond(self, final: bool) -> int | None:
+        """Where reading goes on although the next place is not there; None where nothing was written after it.
+
+        A writer that lives has written nothing behind a slot that it has not begun; only a crash of the whole node can have
+        kept later pages and lost earlier ones.
+        """
         here = self._whole(self._place)
         if here is not None and here.place > self._place:
             return here.place - self._capacity + 1
+        if here is not None and not final:
+            return None
         for place in range(self._place + 1, self._place + min(MAX_PARTS + 2, self._capacity)):
             slot = self._whole(place)
             if slot is not None and slot.place >= place and slot.code != CONTINUATION:
