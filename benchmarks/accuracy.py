@@ -1,9 +1,9 @@
 """`make accuracy`: is what triage says with confidence 0.9 right nine times in ten, in every class and engine family?
 
 Over the labelled scenarios of vLLM and SGLang, as event tables and as rendered logs, and over the labelled logs of the
-other engine families. Prints, per family and class, how many fixtures there are and how many verdicts are right, wrong
-or undetermined; wrong verdicts that were sure of themselves, by name; and a reliability table: per band of confidence how
-many verdicts, how many right, and the share.
+engine families, these two among them. Prints, per family and class, how many fixtures there are and how many verdicts are
+right, wrong or undetermined; wrong verdicts that were sure of themselves, by name; and a reliability table: per band of
+confidence how many verdicts, how many right, and the share.
 """
 
 import argparse
@@ -99,7 +99,7 @@ def outcomes(seeds: int, ranks: tuple[int, ...]) -> Iterator[Outcome]:
 
 
 def family_outcomes(seeds: int, only: str = "") -> Iterator[Outcome]:
-    """Every labelled log of the other engine families; those alone whose name holds `only`."""
+    """Every labelled log of the engine families; those alone whose name holds `only`."""
     for fixture in families.fixtures():
         for seed in range(seeds) if only in fixture.name else ():
             incidents = _of_text(families.render(fixture, seed))

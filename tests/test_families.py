@@ -1,4 +1,4 @@
-"""The labelled logs of the other engine families keep their word: deterministic, varied, with figures that add up."""
+"""The labelled logs of the engine families keep their word: deterministic, varied, with figures that add up."""
 
 import re
 from collections import Counter

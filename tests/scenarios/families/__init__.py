@@ -1,9 +1,19 @@
-"""Labelled logs of the other engine families: stories told in each family's words. See `stories` and `dialect`.
+"""Labelled logs of the engine families: stories told in each family's words. See `stories` and `dialect`.
 
 Which class a family cannot show, and why: `CANNOT`. Those families have look-alikes of it instead.
 """
 
-from tests.scenarios.families import llama_cpp, lmdeploy, ollama, tensorrt_llm_cpp, tensorrt_llm_pytorch, tgi, transformers
+from tests.scenarios.families import (
+    llama_cpp,
+    lmdeploy,
+    ollama,
+    sglang,
+    tensorrt_llm_cpp,
+    tensorrt_llm_pytorch,
+    tgi,
+    transformers,
+    vllm,
+)
 from tests.scenarios.families.dialect import Fixture
 from tests.scenarios.families.stories import STORIES
 from tests.scenarios.families.teller import Teller
@@ -14,7 +24,7 @@ CANNOT: dict[tuple[str, str], str] = {
 }
 """(family, class): why no log of that family can show it."""
 
-_FAMILIES = (tensorrt_llm_cpp, tensorrt_llm_pytorch, llama_cpp, ollama, tgi, lmdeploy, transformers)
+_FAMILIES = (vllm, sglang, tensorrt_llm_cpp, tensorrt_llm_pytorch, llama_cpp, ollama, tgi, lmdeploy, transformers)
 
 
 def fixtures() -> list[Fixture]:
