@@ -83,6 +83,7 @@ FAILURE_KINDS: tuple[Kind, ...] = (
         "A line that gave a fact, is WARNING or above, or belongs to an exception.",
         (
             text("file", "The file it stands in."),
+            integer("file_line", "Its line there, where several files are one stream: those of a rotated log."),
             text("level", "DEBUG, INFO, WARNING, ERROR, CRITICAL."),
             text("logger", "Source file or logger that wrote it."),
             text("text", "The line as it stands, redacted, at most 8 KiB."),

@@ -227,6 +227,8 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     lines: int | None = None
     rows: int
     engines: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+    """Files of a rotated log that were read as one, oldest first."""
 
 
 class Triage(msgspec.Struct, kw_only=True):

@@ -20,14 +20,16 @@ def fill(connection: "duckdb.DuckDBPyConnection", incidents: list[Incident]) -> 
         for citation in citations(incident):
             if citation.line is not None:
                 wanted[citation.stream].add(citation.line)
-    known: dict[tuple[str, int], tuple[str, str]] = {}
+    known: dict[tuple[str, int], tuple[str, int, str]] = {}
     for stream, lines in wanted.items():
         for row in ask(connection, "lines", {"stream": stream, "lines": sorted(lines)}):
-            known[stream, row["line"]] = (row["log_file"], row["text"])
+            known[stream, row["line"]] = (row["log_file"], row["file_line"] or row["line"], row["text"])
 
     def replaced(citation: Citation) -> Citation:
         found = known.get((citation.stream, citation.line)) if citation.line is not None else None
-        return citation if found is None else msgspec.structs.replace(citation, file=found[0], text=found[1])
+        if found is None:
+            return citation
+        return msgspec.structs.replace(citation, file=found[0], line=found[1], text=found[2])
 
     return [mapped(incident, replaced) for incident in incidents]
 

@@ -5,15 +5,19 @@ import io
 import os
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from msgspec import structs
+
+from oomctl import rotation
 from oomctl.inputs import STDIN, Report, expand, label, refuse_devices, unreadable
-from oomctl.schemas import storage, verdict
+from oomctl.schemas import storage, text_forms, verdict
 from oomctl.schemas.errors import OomctlError
+from oomctl.schemas.rows import Row
 from oomctl.snapshots import load_snapshot_file
 from oomctl.tables import load_table
 from oomctl.target import Target
@@ -61,8 +65,12 @@ def open_inputs(paths: Sequence[str], warn: Report | None = None) -> Loaded:
     connection = storage.connect()
     target = Target(connection)
     inputs: list[verdict.Input] = []
-    for path in files:
-        inputs += _load(target, path, skipped.append)
+    for parts in rotation.sets(files):
+        if len(parts) > 1 and all(_is_log(part) for part in parts):
+            inputs += _load_rotated(target, parts, skipped.append)
+        else:
+            for path in parts:
+                inputs += _load(target, path, skipped.append)
     if not inputs and len(skipped) == 1:
         raise skipped[0]
     if warn is not None:
@@ -130,6 +138,48 @@ def _load(target: Target, path: str, report: Report) -> list[verdict.Input]:
     return found
 
 
+def _is_log(path: str) -> bool:
+    """Whether a file is neither an archive of several, nor a recording."""
+    from oomctl.collectors.artifacts.unpack import members
+
+    try:
+        with _opened(path) as file:
+            for name, stream, _ in members(file, label(path)):
+                head = stream.peek(text_forms.HEAD_BYTES)
+                return name == label(path) and not head.startswith((LIVE_MAGIC, storage.PARQUET_MAGIC))
+    except (OomctlError, OSError):
+        pass
+    return False
+
+
+def _load_rotated(target: Target, paths: Sequence[str], report: Report) -> list[verdict.Input]:
+    """Read a log that was rotated, oldest file first, as one stream, called like the file that is still written."""
+    from oomctl.collectors.artifacts.unpack import Unpacked, members
+
+    unpackers: list[Unpacked] = []
+
+    @contextmanager
+    def opened(name: str) -> Iterator[io.BufferedReader | None]:
+        try:
+            with _opened(name) as file:
+                _, stream, own = next(iter(members(file, label(name))))
+                unpackers[:] = own
+                yield stream
+                if problem := _problem(own):
+                    report(OomctlError(f"{label(name)}: {problem}; read what came before"))
+        except OSError as error:
+            report(unreadable(name, error))
+            yield None
+
+    chain = rotation.Chain(paths, opened)
+    try:
+        found = _load_log(target, label(paths[-1]), io.BufferedReader(chain), unpackers, report, chain)
+    except OomctlError as error:
+        report(error)
+        return []
+    return [structs.replace(found, parts=tuple(map(label, paths)))]
+
+
 def _load_member(
     target: Target,
     name: str,
@@ -151,7 +201,12 @@ def _load_member(
 
 
 def _load_log(
-    target: Target, name: str, file: io.BufferedReader, unpackers: "list[Unpacked]", report: Report
+    target: Target,
+    name: str,
+    file: io.BufferedReader,
+    unpackers: "list[Unpacked]",
+    report: Report,
+    chain: rotation.Chain | None = None,
 ) -> verdict.Input:
     from oomctl.collectors.artifacts.logs import read_log
 
@@ -160,7 +215,7 @@ def _load_log(
     if hole >= MAX_HOLE_BYTES and not _is_file(file):
         raise OomctlError(f"no text in the first {MAX_HOLE_BYTES >> 20} MiB ({name})", "give the engine's own output")
     reading = read_log(file, name, lambda: any(unpacker.repetitive for unpacker in unpackers))
-    rows = storage.load_rows(target.connection, reading.rows)
+    rows = storage.load_rows(target.connection, reading.rows if chain is None else _placed(reading.rows, chain))
     if rows:
         target.streams.add(name)
     problem = reading.problem
@@ -177,6 +232,15 @@ def _load_log(
     return verdict.Input(
         path=name, format="log", bytes=hole + reading.bytes, lines=reading.lines, rows=rows, engines=reading.engines
     )
+
+
+def _placed(rows: Iterable[Row], chain: rotation.Chain) -> Iterator[Row]:
+    """Rows of lines that say in which of several files they stand, and where."""
+    for row in rows:
+        if row["kind"] == "log" and row.get("line"):
+            file, line = chain.place_of(row["line"])
+            row["log"] |= {"file": label(file), "file_line": line}
+        yield row
 
 
 def _skip_hole(file: io.BufferedReader) -> int:

@@ -65,9 +65,9 @@ def test_packed_log_is_read(tmp_path: Path, name: str) -> None:
 def test_packed_log_through_a_pipe_and_in_a_folder(tmp_path: Path) -> None:
     assert oomctl("triage", "-", "--fail-on", "warm_up", stdin=PACKED["a.tar.gz"]).code == 1
     (tmp_path / "w.log").write_text(LOG)
-    (tmp_path / "w.log.1.gz").write_bytes(PACKED["a.log.gz"])
+    (tmp_path / "v.log.gz").write_bytes(PACKED["a.log.gz"])
     ran = oomctl("triage", ".", "--json", cwd=tmp_path)
-    assert [entry["path"] for entry in json.loads(ran.out)["inputs"]] == ["w.log", "w.log.1.gz"]
+    assert [entry["path"] for entry in json.loads(ran.out)["inputs"]] == ["v.log.gz", "w.log"]
 
 
 def test_packed_recording(tmp_path: Path) -> None:

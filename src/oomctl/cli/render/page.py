@@ -54,7 +54,8 @@ def omitted_line(triage: Triage) -> str:
 
 def read_line(entry: Input) -> str:
     """What was read of one input."""
-    parts = [plural(entry.lines, "line")] if entry.lines is not None else []
+    parts = [f"{len(entry.parts)} files, oldest first: {', '.join(entry.parts)}"] if entry.parts else []
+    parts += [plural(entry.lines, "line")] if entry.lines is not None else []
     parts.append(plural(entry.rows, "event"))
     if entry.engines:
         parts.append("written by " + ", ".join(entry.engines))
