@@ -124,6 +124,28 @@ def test_without_cgroups_the_host_s_count_tells(tmp_path: Path) -> None:
     assert word["api"] == "kernel"
 
 
+def test_that_no_cgroup_is_seen_is_said_once(tmp_path: Path) -> None:
+    fake = FakeHost(tmp_path, version=0)
+    for pid in (2, 3):
+        fake.process(pid)
+    host = Host(fake.root)
+    host.follow([Process(pid, {}) for pid in (2, 3)])
+    (said,) = of("collector", host.sample(1))
+    assert said["state"] == "absent"
+    assert of("collector", host.sample(2)) == []
+
+
+def test_a_cgroup_without_pressure_is_not_given_the_host_s(tmp_path: Path) -> None:
+    fake = boxed(tmp_path, 2, 1)
+    (fake.root / "sys/fs/cgroup/box/memory.pressure").write_text("some avg10=0.00 avg60=0 avg300=0 total=1\n")
+    (fake.proc / "pressure").mkdir()
+    (fake.proc / "pressure" / "memory").write_text("some avg10=50.00 avg60=0 avg300=0 total=1\n")
+    host = Host(fake.root)
+    host.follow([Process(1, {})])
+    (usage,) = of("host", host.sample(EVERY_US))
+    assert usage["pressure_ratio"] == 0
+
+
 def test_rows_are_written_when_a_figure_moves_and_now_and_then(tmp_path: Path) -> None:
     fake = boxed(tmp_path, 2, 1)
     host = Host(fake.root)

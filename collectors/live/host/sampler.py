@@ -76,6 +76,7 @@ class Host:
         self._known: dict[int, _Known] = {}
         self._groups: dict[str, _Group] = {}
         self._written_us = 0
+        self._absent: str | None = None
 
     def follow(self, processes: Iterable[Process]) -> None:
         """Take up processes that are not known yet; they must live."""
@@ -84,12 +85,17 @@ class Host:
                 levels = self._cgroups.of(process.pid)
                 self._known[process.pid] = _Known(process, levels)
                 self._ends.hold(process.pid)
+                if not levels and self._absent is None:
+                    self._absent = f"no memory cgroup of pid {process.pid} is to be seen here: kills are counted host-wide"
                 group = self._groups.setdefault(_key(levels), _Group(levels, self._kills(levels)))
                 group.members.add(process.pid)
 
     def sample(self, now_us: int) -> list[Fact]:
         """What is to be written now."""
         found: list[Fact] = []
+        if self._absent:
+            found.append(("collector", {"name": "host", "state": "absent", "detail": self._absent}, {}))
+            self._absent = ""  # said once
         whole = now_us - self._written_us >= EVERY_US or now_us < self._written_us
         for known in self._known.values():
             if self._read(known) and whole:
@@ -165,6 +171,7 @@ class Host:
         if not (whole or moved):
             return []
         group.current_bytes = current
+        of_cgroup = level.pressure_ratio if level is not None else None
         fields = {
             "cgroup_current_bytes": current,
             "cgroup_limit_bytes": limit,
@@ -172,7 +179,7 @@ class Host:
             "cgroup_oom_kills": self._kills(group.levels)[0] if group.levels else None,
             "total_bytes": total,
             "free_bytes": available,
-            "pressure_ratio": (level.pressure_ratio if level is not None else None) or self._pressure(),
+            "pressure_ratio": self._pressure() if of_cgroup is None else of_cgroup,
         }
         lives = {self._known[pid].process.common.get("incarnation") for pid in group.members}
         common = {"incarnation": next(iter(lives))} if len(lives) == 1 else {}
