@@ -1,4 +1,4 @@
-"""Logs out of what they were packed in: gzip, zstd, xz, bzip2, tar of any of these, UTF-16.
+"""Logs out of what they were packed in: gzip, zstd, xz, bzip2, tar or zip of any of these, UTF-16.
 
 Everything is streamed: memory does not grow with the input. An archive that was cut off gives what it holds and says so;
 one that expands beyond reason is cut off there.
@@ -10,10 +10,12 @@ import gzip
 import io
 import lzma
 import tarfile
+import zipfile
 import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, Protocol, cast
 
+from oomctl.collectors.artifacts import zips
 from oomctl.schemas.errors import OomctlError
 
 MAX_LAYERS = 4
@@ -83,7 +85,7 @@ class Unpacked(io.RawIOBase):
         try:
             # A step, not a full buffer: what a decoder has in hand when it meets the damage goes with the exception.
             data = self._inner.read1(min(len(buffer), PIECE_BYTES))
-        except (EOFError, zlib.error, lzma.LZMAError, OSError, ValueError, tarfile.TarError) as error:
+        except (EOFError, zlib.error, lzma.LZMAError, OSError, ValueError, tarfile.TarError, zipfile.BadZipFile) as error:
             self.problem = f"damaged or cut off: {error}"
             return 0
         buffer[: len(data)] = data
@@ -199,6 +201,9 @@ def members(file: io.BufferedReader, name: str, layers: int = 0) -> Iterator[tup
     if len(head) > 262 and head[257:262] == b"ustar":
         yield from _tar(file, name, layers)
         return
+    if head.startswith(zips.MAGIC) and (name.lower().endswith(".zip") or name == "stdin"):
+        yield from _zip(file, name, layers)
+        return
     encoding = utf16(head)
     if encoding is not None:
         yield name, io.BufferedReader(Recoded(file, encoding)), []
@@ -238,6 +243,18 @@ def _opened(file: io.BufferedReader, head: bytes) -> Unpacked | None:
         # pyarrow says where a frame is cut off; zstandard's reader takes it for the end.
         return Unpacked(pyarrow.CompressedInputStream(pyarrow.PythonFile(counted, "r"), "zstd"), source)
     return None
+
+
+def _zip(file: io.BufferedReader, name: str, layers: int) -> Iterator[tuple[str, io.BufferedReader, list[Unpacked]]]:
+    """The files of a zip. One that is not called so is a document, a package or a checkpoint."""
+    for count, (entry, member) in enumerate(zips.entries(file, name)):
+        if count >= MAX_MEMBERS:
+            raise OomctlError(f"more than {MAX_MEMBERS} members ({name})", "unpack it, and give the logs")
+        source = Counted(member)
+        source.taken = entry.compress_size
+        guarded = Unpacked(cast(Decoder, member), source)
+        for inner_name, stream, unpackers in members(io.BufferedReader(guarded), f"{name}:{entry.filename}", layers + 1):
+            yield inner_name, stream, [guarded, *unpackers]
 
 
 def _tar(file: io.BufferedReader, name: str, layers: int) -> Iterator[tuple[str, io.BufferedReader, list[Unpacked]]]:

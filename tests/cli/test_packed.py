@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -164,3 +165,42 @@ def test_log_with_a_hole_before_it(tmp_path: Path) -> None:
     ran = oomctl("triage", "a.log", "--json", cwd=tmp_path)
     entry = json.loads(ran.out)["inputs"][0]
     assert (entry["bytes"], entry["lines"]) == (100_000 + len(TEXT), len(TEXT.splitlines()))
+
+
+def zipped(entries: dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", compression) as archive:
+        for name, content in entries.items():
+            archive.writestr(name, content)
+    return target.getvalue()
+
+
+@pytest.mark.parametrize("where", ["file", "pipe", "tar", "gzip"])
+def test_zip_of_logs(tmp_path: Path, where: str) -> None:
+    data = zipped({"pod/": b"", "pod/w.log": TEXT, "pod/x.log.gz": PACKED["a.log.gz"], "core": bytes(range(256)) * 40})
+    (tmp_path / "a.zip").write_bytes(gzip.compress(data) if where == "gzip" else data)
+    (tmp_path / "a.tar").write_bytes(tar({"a.zip": data}))
+    given = {"file": "a.zip", "pipe": "-", "tar": "a.tar", "gzip": "a.zip"}[where]
+    name = {"pipe": "stdin", "tar": "a.tar:a.zip"}.get(where, "a.zip")
+    ran = oomctl("triage", given, "--json", cwd=tmp_path, stdin=data if where == "pipe" else b"")
+    assert ran.code == 0
+    assert [entry["path"] for entry in json.loads(ran.out)["inputs"]] == [f"{name}:pod/w.log", f"{name}:pod/x.log.gz"]
+    assert ran.err.startswith(f"oomctl: warning: not a text log ({name}:core)\n")
+    assert [path.name for path in tmp_path.iterdir()] == [path.name for path in tmp_path.glob("a.*")]
+
+
+def test_zips_that_are_damaged_or_hostile(tmp_path: Path) -> None:
+    data = zipped({"w.log": TEXT}, zipfile.ZIP_STORED)
+
+    def fails(content: bytes, said: str) -> None:
+        (tmp_path / "a.zip").write_bytes(content)
+        oomctl("triage", "a.zip", cwd=tmp_path).assert_fails(3, said)
+
+    fails(data[:-30], "damaged or cut off: ")
+    fails(data.replace(b"PK\x01\x02\x14\x03\x14\x00\x00", b"PK\x01\x02\x14\x03\x14\x00\x01"), "encrypted (a.zip:w.log)")
+    end = data.rindex(b"PK\x05\x06")
+    fails(data[: end + 12] + b"\xff\xff\xff\x7f" + data[end + 16 :], "too many files in one zip (a.zip)")
+    (tmp_path / "a.zip").write_bytes(data.replace(b"CUDA out of memory", b"CUDA out_of memory"))
+    assert "damaged or cut off: Bad CRC-32" in oomctl("triage", "a.zip", cwd=tmp_path).err
+    (tmp_path / "x.docx").write_bytes(zipped({"w.log": TEXT, "y.log": os.urandom(9999)}))
+    oomctl("triage", "x.docx", cwd=tmp_path).assert_fails(3, "not a text log (x.docx)")
