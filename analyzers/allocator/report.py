@@ -132,6 +132,19 @@ def _moment(what: str, history: History, timeline: Timeline, n: int) -> Moment:
     )
 
 
+def instant(snapshot: Snapshot, device: int, at: str) -> int:
+    """Index of the event that `peak`, `oom` or a number names.
+
+    Raises:
+        OomctlError: If it names none.
+    """
+    timeline = replay(snapshot, device)
+    if timeline is None:
+        raise OomctlError(f"no history on device {device} ({snapshot.name})", "leave --at out", ExitCode.USAGE)
+    failed = oom_request(snapshot, device)
+    return _index(at, timeline.peak, failed, len(snapshot.histories[device]), snapshot.name)
+
+
 def _index(at: str, peak: int, failed: Request | None, length: int, name: str) -> int:
     if at == "peak":
         return peak

@@ -10,6 +10,7 @@ from oomctl.analyzers.allocator.rewind import rewind
 from oomctl.analyzers.allocator.timeline import holders_at_end, replay
 from oomctl.collectors.artifacts.torch_snapshot.layout import read_document
 from tests.allocator.heaps import MIB, block, document, free, oom, segment
+from tests.allocator.maker import Run
 from tests.allocator.test_model import fragmented
 from tests.cli.run import oomctl
 
@@ -101,3 +102,49 @@ def test_a_recording_without_a_snapshot_is_one_line(tmp_path: Path) -> None:
     log.write_text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n")
     assert oomctl("import", str(log), "-o", str(kept)).code == 0
     oomctl("snapshot", str(kept)).assert_fails(3, "no allocator snapshot")
+
+
+def _leaking() -> dict[str, object]:
+    """Steps that give back what they take, and one block a step that nobody does."""
+    run = Run()
+    run.alloc(40 * MIB, "weights")
+    for _ in range(10):
+        taken = run.alloc(30 * MIB, "step")
+        run.alloc(3 * MIB, "leak")
+        assert taken is not None
+        run.free(taken)
+    return run.document()
+
+
+def test_a_leak_is_found_by_its_call_site(tmp_path: Path) -> None:
+    path = tmp_path / "a.pickle"
+    path.write_bytes(pickle.dumps(_leaking()))
+    grown = json.loads(oomctl("snapshot", "growth", str(path), "--since", "6", "--json").out)
+    assert [(change["name"].split()[0], change["blocks"]) for change in grown["changes"] if change["bytes"] > 0] == [
+        ("leak", 9)
+    ]
+    whole = json.loads(oomctl("snapshot", "growth", str(path), "--json").out)
+    assert {change["name"].split()[0] for change in whole["changes"]} == {"leak", "load_weights"}
+    told = json.loads(oomctl("snapshot", "lifetimes", str(path), "--json").out)["snapshots"][0]["lifetimes"]
+    lives = {one["name"].split()[0]: (one["allocations"], one["live"], one["median_events"]) for one in told}
+    assert lives == {
+        "load_weights": (1, 1, None),
+        "leak": (10, 10, None),
+        "execute_model": (10, 0, lives["execute_model"][2]),
+    }
+    assert lives["execute_model"][2] in (3, 4)
+    assert "leak" in oomctl("snapshot", "lifetimes", str(path)).out
+    oomctl("snapshot", "growth", str(path), "--since", "9", "--at", "3").assert_fails(2, "swap")
+    oomctl("snapshot", str(path), "--since", "9").assert_fails(2, "growth")
+
+
+def test_a_folder_of_ranks(tmp_path: Path) -> None:
+    for rank, room in ((0, 200), (1, 400)):
+        run = Run(room * MIB)
+        run.alloc(150 * MIB, "weights")
+        run.alloc(100 * MIB)
+        (tmp_path / f"rank_{rank}.pickle").write_bytes(pickle.dumps(run.document()))
+    page = oomctl("snapshot", str(tmp_path), "--by", "rank").out.splitlines()
+    assert page[0].startswith("RANKS")
+    assert (page[1].split()[0], page[1].split()[-1]) == ("0", "exhaustion")
+    assert (page[2].split()[0], page[2].split()[-1]) == ("1", "-")

@@ -12,8 +12,10 @@ import zstandard
 
 from oomctl.analyzers.allocator.state import pools
 from oomctl.collectors.artifacts.torch_snapshot import load_snapshot
+from oomctl.collectors.artifacts.torch_snapshot.layout import read_document
 from oomctl.schemas.errors import OomctlError
 from tests.allocator.heaps import MIB, block, document, free, oom, segment
+from tests.cli.run import oomctl
 from tests.shared import shared
 
 FRAME = {"filename": "model.py", "line": 3, "name": "forward"}
@@ -87,6 +89,12 @@ def test_a_payload_anywhere_is_refused_and_not_run(tmp_path: Path, place: str) -
     "data",
     [
         b"\x80\x04cos\nsystem\n(S'true'\ntR.",
+        b"cbuiltins\neval\n(S'1'\ntR.",
+        b"\x80\x04\x8c\x08builtins\x8c\x04exec\x93\x8c\x011\x85R.",  # the same by STACK_GLOBAL
+        b"(S'1'\nios\nsystem\n.",  # INST
+        b"\x80\x02}N\x85R.",  # REDUCE of what is no name
+        b"\x80\x02}}b.",  # BUILD of a dictionary
+        b"\x80\x05\x97.",  # a buffer from outside
         b"\x80\x02}U\x01xP1\n.",
         b"\x80\x04\x8c\x01xQ.",
         b"\x80\x02}r\xff\xff\xff\x7f.",  # a memo index that asks for 32 GiB
@@ -150,3 +158,46 @@ def test_real_files_add_up() -> None:
             for pool in pools(snapshot, device):
                 assert pool.reserved_bytes == pool.allocated_bytes + pool.pending_bytes + pool.inactive_bytes
                 assert pool.inactive_bytes == pool.releasable_bytes + pool.split_bytes
+
+
+def test_the_command_tells_a_payload_in_one_line(tmp_path: Path) -> None:
+    """By every door that takes a snapshot; what a payload would have done was not done."""
+    mark = tmp_path / "ran"
+    path = _write(tmp_path / "oom_snapshot.pickle", pickle.dumps({**DOCUMENT, "extra": Evil(mark)}))
+    kept = str(tmp_path / "a.parquet")
+    for command in (("snapshot", path), ("snapshot", "diff", path, path), ("triage", path), ("import", path, "-o", kept)):
+        oomctl(*command).assert_fails(3, "refused")
+    assert not mark.exists()
+
+
+def test_triage_of_a_cut_file_is_one_line(tmp_path: Path) -> None:
+    data = pickle.dumps(DOCUMENT)
+    for end in range(2, len(data), 97):
+        ran = oomctl("triage", _write(tmp_path / "a.pickle", data[:end]))
+        assert (ran.code, len(ran.err.splitlines())) == (3, 2), ran.err  # what, and a hint
+
+
+def test_frames_nested_too_deep_to_compare_are_one_error() -> None:
+    """Two stacks with the same ends, and between them containers that hold containers: comparing would recurse."""
+    ends = [dict(FRAME), dict(FRAME)]
+    trace = []
+    for _ in range(2):
+        inner: list[Any] = []
+        for _ in range(50_000):
+            inner = [inner]
+        trace.append({"action": "alloc", "addr": 1, "size": 1, "stream": 0, "frames": [ends[0], inner, ends[1]]})
+    with pytest.raises(OomctlError, match="nested too deep"):
+        read_document({"segments": [], "device_traces": [trace]}, "made", 1 << 20)
+
+
+@pytest.mark.parametrize("position", [0, 1])
+def test_stacks_that_differ_in_the_middle_stay_apart(position: int) -> None:
+    """They have the same ends and the same length, so that only comparing tells them apart."""
+    frames = [{"filename": f"{n}.py", "line": n, "name": "f"} for n in range(12)]
+    stacks = [[frames[0], *([frames[n]] * (1 + position)), frames[11]] for n in (3, 4, 3, 5, 4)]
+    trace = [{"action": "alloc", "addr": 1, "size": 1, "stream": 0, "frames": list(stack)} for stack in stacks]
+    trace.append({"action": "alloc", "addr": 1, "size": 1, "stream": 0})
+    snapshot = read_document({"segments": [], "device_traces": [trace]}, "made", 1 << 20)
+    told = [[file for file, _, _ in snapshot.frames_of(stack)] for stack in snapshot.histories[0].stacks]
+    assert told == [*([frame["filename"] for frame in stack] for stack in stacks), []]
+    assert len(snapshot.stacks) == 3

@@ -41,6 +41,8 @@ def read_document(document: Any, name: str, size_bytes: int) -> Snapshot:
         return _Reader(size_bytes).read(document, name)
     except ValueError as error:
         raise OomctlError(f"not a snapshot: {error} ({name})", HINT) from None
+    except RecursionError:  # containers in frames, which are compared
+        raise OomctlError(f"nested too deep for a snapshot ({name})", HINT) from None
 
 
 class _Reader:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from oomctl.analyzers.allocator.report import Grouping, Report
     from oomctl.schemas.heap import Snapshot
 
-VERBS = ("fit", "diff", "whatif")
+VERBS = ("fit", "diff", "growth", "lifetimes", "whatif")
 GROUPINGS = ("stack", "component", "pool", "rank")
 
 
@@ -20,9 +20,10 @@ def snapshot(
     paths: Annotated[
         list[str],
         typer.Argument(
-            metavar="[fit|diff|whatif] FILE...",
+            metavar="[fit|diff|growth|lifetimes|whatif] FILE...",
             help="Snapshots of torch.cuda.memory._dump_snapshot(): pickle or JSON, gzip or zstd; files, globs, folders. "
-            "`fit` tries --request; `diff A B` compares two by stack; `whatif` replays the history under other settings.",
+            "`fit` tries --request; `diff A B` compares two by stack; `growth` two instants of one; `lifetimes` "
+            "tells how long blocks live; `whatif` replays the history under other settings.",
         ),
     ],
     at: Annotated[
@@ -34,6 +35,10 @@ def snapshot(
     ] = None,
     free: Annotated[
         str | None, typer.Option("--free", metavar="SIZE", help="With `fit`: what is free on the device, where known.")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="start|peak|oom|INDEX", help="With `growth`: the earlier instant; --at the later."),
     ] = None,
     expandable: Annotated[
         bool | None, typer.Option("--expandable-segments/--no-expandable-segments", help="With `whatif`.")
@@ -72,6 +77,16 @@ def snapshot(
         from oomctl.cli import whatif
 
         whatif.run(files, *settings, room, limit, json, page_width())
+        return
+    if verb != "growth" and since is not None:
+        raise OomctlError("--since goes with growth", "oomctl snapshot growth FILE --since start", ExitCode.USAGE)
+    if verb in ("growth", "lifetimes"):
+        from oomctl.cli import history
+
+        if verb == "growth":
+            history.growth(files, since or history.START, at, json, page_width())
+        else:
+            history.lifetimes(files, json, page_width())
         return
     if verb == "diff":
         _diff(files, json)

@@ -2,12 +2,16 @@
 
 from oomctl.analyzers.allocator.diff import Diff
 from oomctl.analyzers.allocator.fit import Fit
+from oomctl.analyzers.allocator.lifetimes import Lifetime
 from oomctl.analyzers.allocator.model.whatif import Outcome, Question
 from oomctl.analyzers.allocator.report import SCHEMA, Report
 from oomctl.cli.render.text import escape
 from oomctl.cli.render.words import human, plural
 
 SHOWN = 12
+LIFETIMES = "oomctl.snapshot_lifetimes/0"
+Lives = tuple[str, int, list[Lifetime]]
+"""(file, device, lifetimes)."""
 WHATIF = "oomctl.snapshot_whatif/0"
 
 
@@ -27,7 +31,50 @@ def diff_json(result: Diff) -> str:
 
 def reports_page(reports: list[Report], width: int) -> str:
     """For reading."""
-    return "\n".join(_report(one, width) for one in reports)
+    ranks = [_ranks(reports)] if len(reports) > 1 and reports[0].grouping == "rank" else []
+    return "\n".join([*ranks, *(_report(one, width) for one in reports)])
+
+
+def lifetimes_json(found: "list[Lives]") -> str:
+    """One object, `oomctl.snapshot_lifetimes/0`."""
+    import msgspec
+
+    each = [{"file": file, "device": device, "lifetimes": lives} for file, device, lives in found]
+    return msgspec.json.format(msgspec.json.encode({"schema": LIFETIMES, "snapshots": each})).decode() + "\n"
+
+
+def lifetimes_page(found: "list[Lives]", width: int) -> str:
+    """For reading: what holds most at the end first."""
+    lines: list[str] = []
+    for file, device, lives in found:
+        lines += [
+            f"{escape(file)} · device {device}",
+            "  allocations    live    held at end  median life   longest (events)",
+        ]
+        for one in lives[:SHOWN]:
+            life = f"{_or_dash(one.median_events):>12} {_or_dash(one.longest_events):>9}"
+            held = f"{one.allocations:>11,} {one.live:>7,} {human(one.live_bytes):>14}"
+            lines.append(_cut(f"  {held} {life}  {one.component:<11} {escape(one.name)}", width))
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _or_dash(count: int | None) -> str:
+    return "-" if count is None else f"{count:,}"
+
+
+def _ranks(reports: list[Report]) -> str:
+    """One line a rank: which of them stands out."""
+    lines = ["RANKS    reserved       active         peak     inactive  did not fit for"]
+    for one in sorted(reports, key=lambda each: (each.rank is None, each.rank, each.file, each.device)):
+        name = str(one.rank) if one.rank is not None else escape(one.file.rpartition("/")[2])
+        peak = human(one.peak.allocated_bytes) if one.peak is not None else "-"
+        why = one.fit.cause if one.fit is not None and one.fit.cause is not None else "-"
+        lines.append(
+            f"  {name:>4} {human(one.reserved_bytes):>10} {human(one.allocated_bytes + one.pending_bytes):>12} {peak:>12} "
+            f"{human(one.inactive_bytes):>12}  {why}"
+        )
+    return "\n".join(lines) + "\n"
 
 
 def diff_page(result: Diff, width: int) -> str:
