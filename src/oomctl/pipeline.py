@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec import structs
 
-from oomctl import rotation
+from oomctl import progress, rotation
 from oomctl.inputs import STDIN, Report, expand, label, refuse_devices, unreadable
 from oomctl.schemas import storage, text_forms, verdict
 from oomctl.schemas.errors import OomctlError
@@ -65,12 +65,13 @@ def open_inputs(paths: Sequence[str], warn: Report | None = None) -> Loaded:
     connection = storage.connect()
     target = Target(connection)
     inputs: list[verdict.Input] = []
-    for parts in rotation.sets(files):
-        if len(parts) > 1 and all(_is_log(part) for part in parts):
-            inputs += _load_rotated(target, parts, skipped.append)
-        else:
-            for path in parts:
-                inputs += _load(target, path, skipped.append)
+    with progress.noted() as target.watch:
+        for parts in rotation.sets(files):
+            if len(parts) > 1 and all(_is_log(part) for part in parts):
+                inputs += _load_rotated(target, parts, skipped.append)
+            else:
+                for path in parts:
+                    inputs += _load(target, path, skipped.append)
     if not inputs and len(skipped) == 1:
         raise skipped[0]
     if warn is not None:
@@ -114,6 +115,7 @@ def _load(target: Target, path: str, report: Report) -> list[verdict.Input]:
 
             return [load_recording(target, path, report)]
         with _opened(path) as file:
+            target.watch(label(path), file)
             for name, stream, unpackers in members(file, label(path)):
                 empty = False
                 name = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
@@ -162,6 +164,7 @@ def _load_rotated(target: Target, paths: Sequence[str], report: Report) -> list[
     def opened(name: str) -> Iterator[io.BufferedReader | None]:
         try:
             with _opened(name) as file:
+                target.watch(label(name), file)
                 _, stream, own = next(iter(members(file, label(name))))
                 unpackers[:] = own
                 yield stream

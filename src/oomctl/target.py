@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, cast
 
+from oomctl.progress import Watch
 from oomctl.schemas.errors import OomctlError
 
 if TYPE_CHECKING:
@@ -22,11 +23,13 @@ class Target:
     Attributes:
         connection: As given.
         streams: Those whose rows were loaded.
+        watch: Called with each file that is read now.
     """
 
     def __init__(self, connection: "duckdb.DuckDBPyConnection") -> None:
         self.connection = connection
         self.streams: set[str] = set()
+        self.watch: Watch = lambda name, file: None
 
     def refuse_known(self, streams: set[str], name: str) -> None:
         """Before an input is loaded.
