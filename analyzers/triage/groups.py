@@ -35,9 +35,9 @@ def incidents(connection: "duckdb.DuckDBPyConnection", besides: Collection[str] 
     however much work was done in between; pressure that is only seen in the usage reports joins it. An engine that died
     without any such failure is one too.
     """
-    failures, pressures, deaths = (
+    failures, pressures, deaths, lives = (
         [row for row in ask(connection, name) if row["stream"] not in besides]
-        for name in ("failures", "kv_pressure", "other_deaths")
+        for name in ("failures", "kv_pressure", "other_deaths", "lives")
     )
     hard = [row for row in failures if not row["soft"]]
     soft = [row for row in failures if row["soft"]]
@@ -54,7 +54,7 @@ def incidents(connection: "duckdb.DuckDBPyConnection", besides: Collection[str] 
         if life not in failed and not death.stopped(row):
             groups[*life, "death"] = [row]
     found = [_rooted(members) for members in groups.values() if not _chance(members)]
-    found = kills.join(across.join(connection, heaps.join(connection, found)))
+    found = kills.join(across.join(connection, heaps.join(connection, found)), lives)
     if any(members[0]["name"] != STRANGER for members in found):
         found = [members for members in found if members[0]["name"] != STRANGER]
     return sorted(found, key=lambda members: (members[0]["stream"], members[0]["seq"]))

@@ -16,11 +16,15 @@ PLACE = ("stream", "worker", "incarnation", "seq", "line")
 _CONSEQUENCES = frozenset({"peer_lost", "nccl_timeout", "watchdog"})
 
 
-def join(groups: Iterable[list[EvidenceRow]]) -> list[list[EvidenceRow]]:
+def join(groups: Iterable[list[EvidenceRow]], lives: Iterable[EvidenceRow] = ()) -> list[list[EvidenceRow]]:
     """The groups of failures, each silent end joined to the kernel's word on it.
 
     The kernel's row stays the root, as it is the proof; under `home` it gets the place of the engine's end, about which
-    everything else is to be asked.
+    everything else is to be asked. A log that just stops has no end but its last row.
+
+    Args:
+        groups: Members of each incident, the root first.
+        lives: Rows of lives.sql.
     """
     rooted = list(groups)
     words = [members for members in rooted if _is_word(members[0])]
@@ -33,7 +37,29 @@ def join(groups: Iterable[list[EvidenceRow]]) -> list[list[EvidenceRow]]:
             gone.add(id(end))
             word[0] = {**word[0], "home": {name: end[0][name] for name in PLACE}}
             word.extend(end)
-    return [members for members in rooted if id(members) not in gone]
+    left = [members for members in rooted if id(members) not in gone]
+    failed = {_life(members[0]) for members in left if not _is_word(members[0])}
+    silent = [life for life in lives if _life(life) not in failed]
+    if len(words) == 1 and "home" not in words[0][0]:
+        root = words[0][0]
+        stopped = [life for life in silent if _just_stopped(root, life)]
+        if len(stopped) == 1:
+            words[0][0] = {**root, "home": {name: stopped[0][name] for name in PLACE}}
+    return left
+
+
+def _life(row: EvidenceRow) -> tuple[object, ...]:
+    return row["stream"], row["worker"], row["incarnation"]
+
+
+def _just_stopped(word: EvidenceRow, life: EvidenceRow) -> bool:
+    """Whether a life may be the one that a kill ended: its log stands wholly beside the word, and near it in time."""
+    if word["stream"] == life["stream"]:
+        before, after = word["seq"] < life["first_seq"], life["seq"] <= word["seq"]
+        return bool(before or (after and _life(word) != _life(life)))
+    if word["ts"] is not None and life["ts"] is not None and word["ts_quality"] == life["ts_quality"] == "exact":
+        return bool(abs(word["ts"] - life["ts"]) <= APART)
+    return True
 
 
 def _is_word(root: EvidenceRow) -> bool:

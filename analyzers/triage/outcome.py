@@ -6,7 +6,8 @@ from oomctl.analyzers.triage.evidence import EvidenceRow
 
 def survived(case: Case) -> tuple[bool | None, list[EvidenceRow]]:
     """Whether the worker went on after the failure, and the row that shows it; None where the log ends there."""
-    last = max(member["seq"] for member in case.members if member["stream"] == case.about["stream"])
+    told = [member["seq"] for member in case.members if member["stream"] == case.about["stream"]]
+    last = max(told, default=case.about["seq"])
     answered = [row for row in case.ask("outcome") if row["what"] == "answered"]
     if answered and case.root["what"] in ("oom", "refusal", "killed"):
         return True, answered[:1]

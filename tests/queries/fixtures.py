@@ -58,6 +58,7 @@ EVIDENCE = {
     "kv_size": Fixture("warm_up_capture", ranks=2),
     "kv_usage": Fixture("decode_exhausted", "sglang"),
     "lines": Fixture("load_staging_copy"),
+    "lives": Fixture("recovery_orphan_load"),
     "measured_memory": Fixture("warm_up_capture", ranks=2),
     "neighbours": Fixture("load_foreign_process", ranks=2),
     "other_deaths": Fixture("warm_up_capture"),
