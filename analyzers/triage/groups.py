@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     import duckdb
 
 MAX_MEMBERS = 256
+MESSAGE_HEAD = 60
+"""Characters of a message that tell it from others: its size and its device are among them."""
 MIN_PRESSURE_REPORTS = 2
 STRANGER = "other_process_killed"
 """A kill that did not concern the engine: an incident only where there is no other."""
@@ -125,12 +127,23 @@ def _exhausted_later(groups: dict[tuple[object, ...], list[EvidenceRow]], row: E
     return None
 
 
+def _repeats(root: EvidenceRow, row: EvidenceRow) -> bool:
+    """Whether a line without a traceback says what a later traceback ends with, in the name of nobody else with a rank."""
+    if root["what"] != "oom" or root["stack_id"] is not None or row["what"] != "oom" or row["stack_id"] is None:
+        return False
+    if root["resource"] != row["resource"] or (root["rank"] is not None and root["rank_name"] != row["rank_name"]):
+        return False
+    said = (row["message"] or "").partition("\n")[0][:MESSAGE_HEAD]
+    return bool(said) and said in (root["message"] or "")
+
+
 def _rooted(members: Iterable[EvidenceRow]) -> list[EvidenceRow]:
     """Members with the root first: the first failure; an error before the pressure that led to it.
 
     A kill may be noticed by the supervisor before the kernel's word is read; the kernel's word is then the root. A refusal
     or an out-of-memory is the root even if a fault that cannot be read as memory stands before it; and an end is the root
-    even if a peer that waited for the dead one cried before it.
+    even if a peer that waited for the dead one cried before it. What a router repeats of an error may be printed before the
+    traceback of it, which is then the root.
     """
     ordered = sorted(members, key=lambda row: row["seq"])
     hard = [row for row in ordered if not row["soft"]] or ordered
@@ -146,5 +159,6 @@ def _rooted(members: Iterable[EvidenceRow]) -> list[EvidenceRow]:
     if root["what"] == "killed" and root["name"] == "vanished":
         # How it ended may be told a line later: a status, or a signal.
         root = next((row for row in hard if row["name"] in TOLD), root)
+    root = next((row for row in hard if _repeats(root, row)), root)
     rest = [row for row in ordered if row is not root]
     return [root, *rest[:MAX_MEMBERS]]

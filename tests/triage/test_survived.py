@@ -74,3 +74,25 @@ def test_a_survivable_retraction_is_one_incident_however_often() -> None:
     found = table.triage()
     assert len(found) == 1
     assert (found[0].oom_class, found[0].survived) == ("decode_growth", True)
+
+
+MESSAGE = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 80.00 GiB"
+
+
+def repeated(message: str, **said_by: object) -> int | None:
+    """The line of the root, where line 6 is what was said before, and line 8 the exception of a traceback."""
+    table = Table(*SERVING).add("oom", resource="device", api="torch", error_type="", message=message)
+    table.rows[-2].update(said_by)
+    table.stack(STEP_FRAME).oom(**tables.figures(), message=MESSAGE)
+    return table.root().evidence[0].cites[0].line
+
+
+def test_the_traceback_is_the_root_and_not_who_repeats_it_before() -> None:
+    assert repeated(f"worker failed: {MESSAGE}, see its log") == 8
+    assert repeated(MESSAGE, rank_name="APIServer") == 8
+
+
+def test_ignores_another_failure_before_it() -> None:
+    assert repeated(MESSAGE.replace("2.00", "4.00")) == 6
+    assert repeated(MESSAGE, rank=0, rank_name="TP0") == 6
+    assert repeated("") == 6
