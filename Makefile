@@ -15,7 +15,7 @@ PARALLEL := -n auto --dist loadfile
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo test test-fast test-engine engine check format format-check lint types imports sql bench bench-agent bench-live bench-recorder bench-snapshot accuracy accuracy-ledger clean
+.PHONY: help venv demo test test-fast test-engine test-failures engine check format format-check lint types imports sql bench bench-agent bench-live bench-recorder bench-snapshot accuracy accuracy-ledger clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,7 +30,10 @@ test-fast: $(STAMP) ## the tests not marked slow (seconds)
 	@$(PYTHON) -m pytest -m "not slow" $(PYTEST_ARGS)
 
 test-engine: $(STAMP) ## the tests on a real vLLM (minutes; the first call installs it)
-	@engine="$(ENGINE)" && OOMCTL_ENGINE="$$engine" $(PYTHON) -m pytest tests/engine $(PYTEST_ARGS)
+	@engine="$(ENGINE)" && OOMCTL_ENGINE="$$engine" $(PYTHON) -m pytest tests/engine -m "not slow" $(PYTEST_ARGS)
+
+test-failures: $(STAMP) ## its failures, real ones, recorded and triaged without a log (each a start of the engine)
+	@engine="$(ENGINE)" && OOMCTL_ENGINE="$$engine" $(PYTHON) -m pytest tests/engine -m slow $(PYTEST_ARGS)
 
 check: format-check lint types imports sql test ## everything a change must pass
 

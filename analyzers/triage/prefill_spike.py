@@ -38,11 +38,7 @@ def assess(case: Case) -> Assessment:
     if case.of_library:
         return result  # a handle or workspace is not in proportion to the prompt
     serving = case.stage == "serving" or case.frame_phase == "serving"
-    if (
-        not serving
-        or case.frame_phase in ("recovery", "warm_up", "load_time")
-        or case.root["resource"] not in ("device", None)
-    ):
+    if not serving or case.frame_phase in ("recovery", "warm_up", "load_time") or not _of_tensors(case):
         return result
     batch = failing_batch(case)
     if batch is not None and (batch["prefill_tokens"] or 0) >= LARGE_PREFILL_TOKENS:
@@ -87,6 +83,13 @@ def assess(case: Case) -> Assessment:
         else:
             result.causes.append(_chunk(case, batch))
     return result
+
+
+def _of_tensors(case: Case) -> bool:
+    """Whether it was the memory that the model computes in; an engine on the CPU has its tensors in the host's."""
+    if case.root["resource"] == "host":
+        return bool(case.frames_of("serving", "prefill", "logits", "encoder"))
+    return case.root["resource"] in ("device", None)
 
 
 def _prompt_load(case: Case, result: Assessment, usage: list[EvidenceRow]) -> None:

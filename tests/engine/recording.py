@@ -27,12 +27,19 @@ class Recording:
         return Recording({path.name: read_ring(path, final=final) for path in ring_paths(folder)})
 
     def of(self, role: str, kind: str) -> Iterator[dict[str, Any]]:
-        """The values of each record of a kind, with its seq and its time, in a role's rings."""
-        for header, batch in self.rings.values():
-            if header.role == role:
-                for record in batch.records:
-                    if record.kind.name == kind:
-                        yield {**record.values, "seq": record.seq, "monotonic_ns": record.monotonic_ns, "ts": record.ts}
+        """The values of each record of a kind, with its seq and its time, in a role's rings, in order of time.
+
+        One role can have a ring for each of several threads: vLLM may end its client on another one than made it.
+        """
+        records = [
+            record
+            for header, batch in self.rings.values()
+            if header.role == role
+            for record in batch.records
+            if record.kind.name == kind
+        ]
+        for record in sorted(records, key=lambda record: record.monotonic_ns):
+            yield {**record.values, "seq": record.seq, "monotonic_ns": record.monotonic_ns, "ts": record.ts}
 
     def headers(self, role: str) -> list[Header]:
         """Of each ring of a role."""

@@ -87,6 +87,8 @@ def test_every_request_begins_and_gives_all_its_blocks_back(run: Run) -> None:
         for event in events:
             held += event["kv_blocks_delta"]
             assert event["kv_blocks"] == held >= 0
+        took = [event["event"] for event in events if event["kv_blocks_delta"] > 0]
+        assert took[:1] in ([], ["admitted"]), "its blocks begin at its admission"
         if "preempted" in names and names[-2] == "finished":
             assert names.count("resumed") == names.count("preempted")
 

@@ -31,6 +31,14 @@ def batch(table: Table, tokens: int, dumped: bool = False) -> Table:
     return table.add("step", mode="prefill", prefill_tokens=tokens, dumped=dumped)
 
 
+@pytest.mark.parametrize(("frame", "oom_class"), [(LOGITS_FRAME, "prefill_spike"), (DECODE_FRAME, None)])
+def test_an_engine_on_the_cpu_computes_in_the_hosts_memory(frame: tuple[str, str], oom_class: str | None) -> None:
+    """The host's memory too, if what it failed for was a prompt's; a host that is full at a decode is no spike."""
+    table = batch(Table(*SERVING).report(0.2, 4), 900, dumped=True).stack(STEP_FRAME, frame)
+    found = table.oom(resource="host", api="cpu_allocator", error_type="RuntimeError", fatal=True).root()
+    assert (found.verdict, found.oom_class, found.resource) == ("oom", oom_class, "host")
+
+
 def test_detects_the_dumped_batch() -> None:
     table = Table(*SERVING).report(0.2, 4).stack(STEP_FRAME).oom(**tables.figures())
     found = batch(table, 16_384, dumped=True).root()
