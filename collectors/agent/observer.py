@@ -33,6 +33,9 @@ def attach(rings: Rings, guard: Guard, settings: Settings) -> None:
     def observe(device: int, requested: int, total: int, free: int) -> None:
         try:
             tail = pack_texts("torch", "observed", f"device {device}")
+            if free > total:
+                # Under set_per_process_memory_fraction, torch gives the limit as the total, beside the device's own free.
+                total = NULL_I64
             figures = requested, total, free, torch.cuda.memory_allocated(device), torch.cuda.memory_reserved(device)
             rings.mine().write(OOM, tail, RESOURCES.index("device"), NULL_U8, 0, *figures, NULL_I64)
             if settings.snapshot:
