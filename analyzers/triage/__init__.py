@@ -11,7 +11,7 @@ from oomctl.analyzers.triage.evidence import Answers
 from oomctl.analyzers.triage.groups import incidents
 from oomctl.analyzers.triage.repeats import fold
 from oomctl.analyzers.triage.stories import Stories
-from oomctl.analyzers.triage.twice import pairs, told_once
+from oomctl.analyzers.triage.twice import is_echo, pairs, told_once
 from oomctl.analyzers.triage.verdict import incident
 from oomctl.schemas.verdict import Incident
 
@@ -62,7 +62,8 @@ def survey(
                 stories.name(members)
             with_logs = [[*members, *_of(twice, n)] for n, members in enumerate(rings)]
             told = stories.as_recorded(of(with_logs))
-        for (_, n, _), item in zip(twice, of([[*log, *recorded] for log, _, recorded in twice]), strict=True):
+        reasons = [(log, n, recorded) for log, n, recorded in twice if not is_echo(log, recorded)]
+        for (_, n, _), item in zip(reasons, of([[*log, *recorded] for log, _, recorded in reasons]), strict=True):
             told[n] = told_once(told[n], item)
         measured = [(members[0]["stream"], item) for members, item in zip(rings, told, strict=True)]
     alone = [log for log in logs if not any(log is each for each, _, _ in twice)]

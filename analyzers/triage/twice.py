@@ -49,6 +49,11 @@ def pairs(printed: Sequence[Group], measured: Sequence[Group]) -> list[tuple[Gro
     return found
 
 
+def is_echo(log: Group, rings: Group) -> bool:
+    """Whether the log only quotes what others said of a process that the recorder saw killed: not why it ended."""
+    return bool(log[0]["what"] == "death" and rings[0]["what"] == "killed")
+
+
 def told_once(measured: Incident, printed: Incident) -> Incident:
     """The incident of a failure that was told twice: by whom decides more of it, by the rings where both decide alike.
 

@@ -2,6 +2,8 @@
 
 import os
 import re
+import signal
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 from oomctl.pipeline import triage_paths
 from oomctl.schemas.verdict import Incident
 from tests.recorder.scenario_rings import ScenarioRings
-from tests.recorder.stand_in import Time, recorder
+from tests.recorder.stand_in import Time, Worker, recorder
 from tests.scenarios import render_log
 from tests.scenarios.catalogue import find
 
@@ -97,3 +99,34 @@ def test_failures_of_different_memory_are_two(tmp_path: Path) -> None:
     log = now_in(render_log("warm_up_capture", seed=3), hours=0)
     _, found = recorded(tmp_path, "decode_preemption_storm", log)
     assert {item.resource for item in found} == {"device", "kv_blocks"}
+
+
+def test_what_others_say_of_a_killed_process_is_no_reason(tmp_path: Path) -> None:
+    """GIVEN a process that is gone WHEN the log quotes an exception of another THEN it is no verdict on its end."""
+    rings, log, stands = tmp_path / "rings", tmp_path / "worker.log", Time(real=True)
+    log.write_text("")
+    child = os.fork()
+    if child == 0:
+        worker = Worker(rings)
+        worker.phase("loading", "weights_loaded", "kv_allocated", "ready")
+        worker.step(1)
+        time.sleep(60)
+        os._exit(0)
+    while not list(rings.glob("*.ring")):
+        time.sleep(0.02)
+    beside = recorder(tmp_path / "rec", rings, stands, child, log=log)
+    beside.round()
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    where = f"(EngineCore pid=7) ERROR {datetime.now(UTC):%m-%d %H:%M:%S} [core.py:1108] "
+    lines = ["EngineCore encountered a fatal error.", "Traceback (most recent call last):",
+             '  File "/srv/vllm/v1/engine/core.py", line 9, in run_busy_loop', "    self.step()",
+             "RuntimeError: Executor failed."]  # fmt: skip
+    lines.append("vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above).")
+    log.write_text("".join(f"{where}{line}\n" for line in lines))
+    for _ in range(6):
+        beside.round()
+    beside.close()
+    (found,) = triage_paths([str(tmp_path / "rec")]).incidents
+    assert (found.verdict, found.resource) == (None, "host")
+    assert sources(found) == {"log", "ring"}
