@@ -18,7 +18,7 @@ _WRITTEN = frozenset({"text", "message", "detail", "code", "name", "value"})
 
 def figures_only(facts: list[Fact]) -> bool:
     """Whether facts are plain figures: they change no life, and repeat no text."""
-    return not any(fact.kind in _TELLING or fact.common or not _WRITTEN.isdisjoint(fact.fields) for fact in facts)
+    return not [fact for fact in facts if fact.kind in _TELLING or fact.common or not _WRITTEN.isdisjoint(fact.fields)]
 
 
 @dataclass

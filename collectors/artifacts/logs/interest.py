@@ -80,6 +80,8 @@ def context(lines: list[bytes], index: int, limit: int) -> range:
     From the nearest headed line at or after `limit`; where there is none, from the first that may open a quotation. A line
     that names a failure may have been pasted, header and all, into a prompt: then from the line that opens it.
     """
+    if limit == index:
+        return range(index, index)
     if _FAILURE.search(lines[index]) is not None:
         for start in range(max(limit, index - MAX_PASTED), index):
             if OPENING.search(lines[start]) is not None:

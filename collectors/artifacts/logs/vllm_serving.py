@@ -13,6 +13,7 @@ rules = Rules()
 
 _G = r"(-?[\d.]+) ?GiB"
 _COUNTS = re.compile(r"(Running|Waiting|Pending|Swapped|Preemptions): (\d+)")
+_USAGE = re.compile(r"KV cache usage: ([\d.]+)%")
 _COUNTED = {
     "Running": "running_requests",
     "Waiting": "waiting_requests",
@@ -37,7 +38,7 @@ def _throughput(match: re.Match[str], record: Record) -> Iterator[Fact]:
     requests = fields.get("preempted_requests")
     if isinstance(requests, int) and requests:
         yield _preemption(record, requests)
-    usage = re.search(r"KV cache usage: ([\d.]+)%", text)
+    usage = _USAGE.search(text)
     if usage is not None:
         digits = len(usage[1].partition(".")[2])
         yield Fact(
