@@ -1,9 +1,10 @@
 """An engine's command line, as people write it, as an Engine."""
 
+import difflib
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -95,6 +96,10 @@ _NOT_COUNTED = (
 _TYPES = {"auto", *DTYPE_BYTES}
 
 
+NEARLY = 0.905
+"""Likeness of a misspelt option to the one that is meant; two options of an engine are less alike, or both known."""
+
+
 def parse_engine(name: str, line: str, device: int | None = None) -> tuple[Engine, list[str]]:
     """An Engine, and notes on arguments that it does not count.
 
@@ -119,6 +124,7 @@ def parse_engine(name: str, line: str, device: int | None = None) -> tuple[Engin
         values["version"] = parse_version(version)
     notes: list[str] = []
     given: set[str] = set()
+    passed: list[str] = []
     known, flags = (_VLLM, _FLAGS) if engine == "vllm" else (_SGLANG, _SGLANG_FLAGS)
     for option, words in _options(line):
         given.add(option)
@@ -136,6 +142,11 @@ def parse_engine(name: str, line: str, device: int | None = None) -> tuple[Engin
             values |= _STRUCTURED[option](words, notes)
         elif option in _NOT_COUNTED:
             notes.append(f"{option} is not counted")
+        elif option != "--enable-lora":  # it is looked at below, with what else is given
+            _refuse_misspelt(option, (*known, *flags, *_STRUCTURED))
+            passed.append(option)
+    if passed:
+        notes.append(f"not looked at: {', '.join(passed)[:200]}")
     if engine == "vllm":
         if "--enable-lora" not in given:
             values.pop("loras", None)
@@ -145,6 +156,12 @@ def parse_engine(name: str, line: str, device: int | None = None) -> tuple[Engin
             for field, least in (("max_requests", 256), ("batched_tokens", 2048)):
                 values.setdefault(field, least)
     return msgspec.structs.replace(Engine(), **values), notes
+
+
+def _refuse_misspelt(option: str, known: Iterable[str]) -> None:
+    """An option that is nearly one that counts: the engine would not start with it, and the ledger would leave it out."""
+    if near := difflib.get_close_matches(option, known, 1, NEARLY):
+        raise OomctlError(f"{option[:60]} is no option of the engine", f"did you mean {near[0]}?", ExitCode.USAGE)
 
 
 def _read(option: str, value: str, read: Callable[[str], Any]) -> Any:

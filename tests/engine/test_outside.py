@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from oomctl.analyzers.picture.state import Picture
 from oomctl.collectors.live.discover.workers import workers
 from oomctl.collectors.live.kv_events.subscriber import Subscriber
@@ -19,6 +21,7 @@ from oomctl.targets import find
 from tests.engine import load
 from tests.engine.server import BLOCK_TOKENS, Server
 
+pytestmark = pytest.mark.slow
 KV_BLOCKS = 48
 
 

@@ -86,6 +86,9 @@ def test_arguments_as_people_write_them() -> None:
     assert notes == []
     assert parse_engine("vllm", "--max-loras 4")[0].loras == 0
     assert parse_engine("vllm", "--cpu-offload-gb 4")[1] == ["--cpu-offload-gb is not counted"]
+    assert parse_engine("vllm", "--port 8000 --nosuch 3")[1] == ["not looked at: --port, --nosuch"]
+    with pytest.raises(OomctlError, match="--gpu-memory-utilisation is no option"):
+        parse_engine("vllm", "--gpu-memory-utilisation 0.5")
     for wrong in ("--tp zero", "--tp 0", "--gpu-memory-utilization 95", "--speculative-config x", "'"):
         with pytest.raises(OomctlError):
             parse_engine("vllm", wrong)

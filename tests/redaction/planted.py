@@ -78,7 +78,7 @@ def lines(hidden: Secrets) -> list[str]:
         f"vllm serve {s['owner']}/{s['model']}-9B-Instruct --served-model-name {s['served']} --api-key {s['key']} --lora-modules {s['adapter']}=/mnt/{s['folder']}/{s['lora']}",
         f"Starting to load model /home/{s['home']}/{s['folder']}/{s['model']}...",
         f"Using cache directory: /home/{s['home']}/.cache/vllm/{s['folder']} of user {s['home']}, /Users/{s['user']}/x, /root/{s['folder']}/y.json",
-        f"node ip-{s['ip'].replace('.', '-')}.ec2.internal at {s['ipv6']} ({s['ip']}:41233) mac {s['mac']} user={s['login']} tenant={s['tenant']} mail {s['mail']}",
+        f"node ip-{s['ip'].replace('.', '-')}.ec2.internal at {s['ipv6']} ({s['ip']}:41233) mac {s['mac']} on {s['ip']}. user={s['login']} tenant={s['tenant']} mail {s['mail']}",
         f"distributed_init_method=tcp://{s['host']}:41233 backend=nccl, MASTER_ADDR={s['node']} HOSTNAME={s['stateful_pod']} POD_NAMESPACE={s['namespace']} PASSWORD={s['password']}",
         f"GET https://llm.{s['domain']}.com:8443/v1/tenants/{s['tenant']}/completions failed; s3://{s['bucket']}/{s['model']}/x and gs://{s['bucket']}/y",
         f"connecting to postgres://{s['login']}:{s['password']}@db.{s['domain']}.internal:5432/{s['project']}",

@@ -72,6 +72,11 @@ def test_what_is_public_stays() -> None:
     assert Pseudonyms().scrub(line) == line
 
 
+@pytest.mark.parametrize("end", [".", ". Top", ",", ":80", "/", ")", ""])
+def test_an_address_is_hidden_whatever_ends_its_sentence(end: str) -> None:
+    assert "169.254.181.2" not in Pseudonyms().scrub(f"the node with -ip 169.254.181.2{end}")
+
+
 @pytest.mark.parametrize("view", ["phase_marker", "executable"])
 def test_the_words_by_which_triage_decides_are_public(view: str) -> None:
     """`python -m tests.public_words SITE_PACKAGES` makes the list anew."""
