@@ -7,7 +7,7 @@ the runner's own output stands between the server's lines. Counted with llama.cp
 # ruff: noqa: E501  one printed line is one line
 
 from tests.scenarios.families.dialect import Dialect, Fixture
-from tests.scenarios.labels import label
+from tests.scenarios.labels import Label, device, label
 
 _TIME = "time={now:%Y-%m-%dT%H:%M:%S.%f}Z level="
 _BLOB = "/root/.ollama/models/blobs/sha256-4f1c{pid:08x}"
@@ -94,25 +94,29 @@ _CUDA = """
 """
 
 
-def _fixture(story: str, variant: str, dialect: Dialect, failure: str) -> Fixture:
-    return Fixture("llama_cpp", story, f"ollama_{variant}", dialect, failure)
+def _fixture(story: str, variant: str, dialect: Dialect, failure: str, label: Label | None = None) -> Fixture:
+    return Fixture("llama_cpp", story, f"ollama_{variant}", dialect, failure, label=label)
+
+
+_NOT_LOADED, _NOT_RUN = device("load_time", survived=True), device("warm_up", survived=True)
+"""The server answers that its runner failed, and goes on."""
 
 
 FIXTURES = (
-    _fixture("load_weights", "runner", RUNNER, _LOAD),
+    _fixture("load_weights", "runner", RUNNER, _LOAD, _NOT_LOADED),
     _fixture("warm_up_run", "runner", RUNNER, """
 | ggml_backend_cuda_buffer_type_alloc_buffer: allocating {buffer:MiB} MiB on device 0: cudaMalloc failed: out of memory
 | ggml_gallocr_reserve_n: failed to allocate CUDA0 buffer of size {buffer}
 | llama_init_from_model: failed to initialize the context: failed to allocate compute pp buffers
 | panic: unable to create llama context
-""" + _GONE.replace("WHY", "cudaMalloc failed: out of memory")),
+""" + _GONE.replace("WHY", "cudaMalloc failed: out of memory"), _NOT_RUN),
     _fixture("warm_up_run", "engine", ENGINE, """
 | panic: insufficient memory - required allocations: {{InputWeights:550502400A CPU:{{Name:CPU Weights:[0U] Cache:[0U] Graph:0U}} GPUs:[{{Name:CUDA0 Weights:[{weights}A] Cache:[{kv}A] Graph:{buffer}F}}]}}
 |
 | goroutine 41 [running]:
 | github.com/ollama/ollama/ml/backend/ggml.(*Context).Reserve(0xc000b82000)
 | github.com/ollama/ollama/runner/ollamarunner.(*Server).reserveWorstCaseGraph(0xc0001ef9e0, 0x1)
-""" + _GONE.replace("WHY", "exit status 2")),
+""" + _GONE.replace("WHY", "exit status 2"), _NOT_RUN),
     _fixture("prefill_long_prompt", "runner", RUNNER, _CUDA + """
 E server.go:484 msg="llama runner terminated" error="exit status 2"
 G 500 | 14.918335112s |      10.0.3.9 | POST     "/api/chat"
