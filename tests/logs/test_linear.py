@@ -22,9 +22,9 @@ from tests.logs.samples import SGLANG, VLLM
 MANY = 64
 """A repeat of at most so many rounds counts as bounded."""
 DELIMITED = {
-    "failures._LONE", "headers", "lines._RANK_SUFFIX", "standard._ANY", "tracebacks._EXCEPTION",
+    "arguments._OBJECT", "failures._LONE", "headers", "lines._RANK_SUFFIX", "standard._ANY", "tracebacks._EXCEPTION",
 }  # fmt: skip
-"""Repeats within repeats whose rounds end with what the inner one cannot take (a dot, a digit, a colon), so that a text can
+"""Repeats within repeats whose rounds end with what the inner one cannot take (a dot, a digit, a colon, a brace), so that a text can
 be split in one way only."""
 HEAD = b"INFO 03-14 15:09:26 [a.py:1] "
 GROWING: dict[str, Callable[[int], bytes]] = {
