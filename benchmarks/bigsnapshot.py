@@ -1,7 +1,7 @@
 """An allocator snapshot of any length, written as torch.cuda.memory._dump_snapshot() writes one.
 
 In real files entries share frames but hardly ever lists of them: of 19,900 entries 12,700 have a list of their own, of 177
-distinct stacks of some 40 frames.
+distinct stacks. An entry takes 164 to 352 bytes of a real file; here some 170.
 """
 
 import pickle
@@ -67,7 +67,7 @@ def _stacks(chance: random.Random) -> list[list[dict[str, Any]]]:
     frames = [
         {"filename": f"/opt/engine/part_{n % 40}/module_{n}.py", "line": 10 + n, "name": f"step_{n}"} for n in range(FRAMES)
     ]
-    return [chance.sample(frames, chance.randrange(25, 55)) for _ in range(STACKS)]
+    return [chance.sample(frames, chance.randrange(20, 44)) for _ in range(STACKS)]
 
 
 def _entry(action: str, address: int, size: int, frames: list[dict[str, Any]], time_us: int) -> dict[str, Any]:

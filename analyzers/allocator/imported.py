@@ -97,5 +97,7 @@ def _texts(table: Any, name: str, meaning: Any) -> list[Any]:
     values: list[Any] = []
     for chunk in table[name].dictionary_encode("encode").chunks:
         meanings = [meaning(told) for told in chunk.dictionary.to_pylist()]
-        values += map(meanings.__getitem__, chunk.indices.to_pylist())
+        codes, indices = array("i"), chunk.indices
+        codes.frombytes(memoryview(indices.buffers()[1])[4 * indices.offset : 4 * (indices.offset + len(indices))])
+        values += map(meanings.__getitem__, codes)
     return values
