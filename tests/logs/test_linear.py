@@ -24,8 +24,8 @@ MANY = 64
 DELIMITED = {
     "arguments._OBJECT", "failures._LONE", "headers", "lines._RANK_SUFFIX", "standard._ANY", "tracebacks._EXCEPTION",
 }  # fmt: skip
-"""Repeats within repeats whose rounds end with what the inner one cannot take (a dot, a digit, a colon, a brace), so that a text can
-be split in one way only."""
+"""Repeats within repeats whose rounds end with what the inner one cannot take (a dot, a digit, a colon, a brace), so that a
+text can be split in one way only."""
 HEAD = b"INFO 03-14 15:09:26 [a.py:1] "
 GROWING: dict[str, Callable[[int], bytes]] = {
     "logs of vLLM": lambda n: VLLM.encode() * n,
