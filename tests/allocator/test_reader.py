@@ -136,6 +136,7 @@ def test_cut_at_every_byte(tmp_path: Path) -> None:
         ("size", 2**70),
         ("size", "1"),
         ("size", True),
+        ("size", 2**63 - 1),
         ("state", "gone"),
         ("state", ["x"]),
         ("frames", {"a": 1}),
@@ -201,3 +202,10 @@ def test_stacks_that_differ_in_the_middle_stay_apart(position: int) -> None:
     told = [[file for file, _, _ in snapshot.frames_of(stack)] for stack in snapshot.histories[0].stacks]
     assert told == [*([frame["filename"] for frame in stack] for stack in stacks), []]
     assert len(snapshot.stacks) == 3
+
+
+def test_sizes_that_no_device_has_are_one_error(tmp_path: Path) -> None:
+    trace = [{"action": "alloc", "addr": 1, "size": 2**62 + n, "stream": 0} for n in range(4)]
+    path = _write(tmp_path / "a.pickle", pickle.dumps(document(segment(4096, free(512)), trace=trace)))
+    for command in (("snapshot", path), ("snapshot", "lifetimes", path), ("triage", path)):
+        oomctl(*command).assert_fails(3, "add up")

@@ -5,6 +5,7 @@ that are not known here are not looked at.
 """
 
 from array import array
+from collections.abc import Iterable
 from itertools import repeat
 from operator import itemgetter
 from typing import Any, Literal
@@ -15,6 +16,7 @@ from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.heap import DEFAULT_POOL, UNKNOWN, Block, History, PoolId, Segment, Snapshot, State
 
 MAX_INTEGER = 2**63 - 1
+MAX_SUM = 2**62
 SPARE_VISITS = 1 << 20
 PART = 4096
 """Entries that are read at once: so few stay in the processor's cache from one column to the next."""
@@ -62,6 +64,8 @@ class _Reader:
             raise ValueError("it has no list of segments")
         self._spend(len(document["segments"]))
         segments = [self._segment(_dict(entry, "a segment")) for entry in document["segments"]]
+        _bound(block.size_bytes for segment in segments for block in segment.blocks)
+        _bound(segment.total_bytes for segment in segments)
         settings = document.get("allocator_settings")
         settings = settings if type(settings) is dict else {}
         traces = document.get("device_traces") or []
@@ -137,6 +141,7 @@ class _Reader:
             part = entries[start : start + PART]
             entries[start : start + PART] = repeat(None, len(part))
             self._part(history, part)
+        _bound(history.sizes_bytes)
         return history
 
     def _part(self, history: History, entries: list[Any]) -> None:
@@ -158,6 +163,12 @@ class _Reader:
         history.times_us += _column(entries, "time_us")
         history.device_free_bytes += _free_at_ooms(entries, actions)
         history.stacks += self._stacks.intern_all(entries)
+
+
+def _bound(sizes: Iterable[int]) -> None:
+    """Sums are kept in 64 bits: sizes that add up to more than all that a program could ever ask for are none."""
+    if sum(sizes) > MAX_SUM:
+        raise ValueError("its sizes add up to more than any device could have held")
 
 
 def _free_at_ooms(entries: list[dict[str, Any]], actions: list[str]) -> "array[int]":
