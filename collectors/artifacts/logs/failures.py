@@ -22,7 +22,7 @@ _LONE = Pattern(
 )
 _BEGINS = Pattern(
     r"(?:CUDA|HIP|ROCm|XPU|NPU|MUSA|MPS|MLU)(?: [Ee]rror:| backend)? (?:out of memory|an illegal)"
-    r"|\[\w+\.cpp\] CU?\w+ ?error"
+    r"|\[\w+\.(?:cpp|cc|cu|h)\] (?i:cu|hip)\w+ ?error"
 )
 """A line without a level that begins with the failure itself."""
 

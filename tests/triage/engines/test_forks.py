@@ -68,6 +68,16 @@ REPORTS = (
 [2025-08-12 10:00:09 TP0] resume_memory_occupation
 [torch_memory_saver.cpp] CUresult error: 2 (out of memory)  file=csrc/utils.h func=cu_mem_create line=104
 """, "oom", "recovery"),
+    Report("torch_memory_saver, the CUDA runtime's words", """\
+[2025-11-03 08:00:00] The server is fired up and ready to roll!
+[2025-11-03 08:00:01] INFO:     127.0.0.1:50110 - "POST /release_memory_occupation HTTP/1.1" 200 OK
+[torch_memory_saver.cpp] cuMemCreate CUDA_ERROR_OUT_OF_MEMORY (may not be an issue e.g. torch allocator will free cache and retry)
+[core.cu] cudaError error: 2 (out of memory)  file=csrc/core.cu func=resume line=90
+Fatal Python error: Aborted
+
+Current thread 0x00007f0000000740 (most recent call first):
+  File "/opt/venv/lib/python3.12/site-packages/sglang/srt/managers/scheduler.py", line 11 in resume_memory_occupation
+""", "oom", "recovery"),
     Report("LMCache's pinned pool", LOADED + """\
 Traceback (most recent call last):
   File "/vllm-workspace/LMCache/lmcache/v1/cache_engine.py", line 714, in _Create_memory_allocator
