@@ -71,5 +71,29 @@ def test_a_worker_of_any_name_is_rays_beside_an_engine() -> None:
     assert (found.verdict, found.resource) == ("oom", "host")
 
 
+ADVICE = "Refer to the documentation on how to address the out of memory issue: https://docs.ray.io/en/latest/ray-core/scheduling/ray-oom-prevention.html.\n"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "ray.exceptions.RayActorError: The actor died because its node has run low on memory.\n",
+        "ray.exceptions.ActorDiedError: ",
+    ],
+)
+def test_the_sentence_counts_whatever_stands_above_it(header: str) -> None:
+    """Ray's advice quotes a command before it speaks of the out of memory issue; neither makes it somebody's text."""
+    trace = 'Traceback (most recent call last):\n  File "/srv/a.py", line 1, in get\n    x()\n'
+    kill = NODE.format(what="actor", name="Rollout.step") + TOP.format(rows=ROWS.format(name="Rollout.step", other="1.00"))
+    found = first(trace + header + kill + ADVICE)
+    assert (found.verdict, found.resource, found.survived) == ("oom", "host", False)
+    assert "ray::Rollout.step (88.00 GiB)" in found.summary
+
+
+def test_the_sentence_in_a_prompt_is_text() -> None:
+    sentence = NODE.format(what="actor", name="a").strip()
+    assert triaged(RUNNING + f"ERROR 06-11 04:00:00 [serving.py:1] Error in parsing the prompt: {sentence}\n") == []
+
+
 def test_one_kill_that_is_told_three_times_is_one_failure() -> None:
     assert first(killed()).cascade is None

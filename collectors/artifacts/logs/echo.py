@@ -9,7 +9,7 @@ from oomctl.collectors.artifacts.logs.pattern import Pattern
 _FAILURE = Pattern(
     r"(?<![\w.])[\w.]*OutOfMemory\w*|(?:RuntimeError: )?\b(?:CUDA|HIP|XPU|NPU|MPS|Triton)\b[^\n]{0,60}?out of memory"
     r"|[Oo]ut of memory|Tried to allocate|(?<![\w.])[\w.]*MemoryError\b|\[Errno 12\]|annot allocate memory"
-    r"|can't allocate memory"
+    r"|can't allocate memory|[Nn]ode (?:running|(?:has |was )?r[au]n) low on memory|[Mm]emory on the node\b"
 )
 _ECHOES = Pattern(
     r"(?i)\b(?:prompts?|contents?|messages?|responses?|bod(?:y|ies)|query|inputs?|text|tool calls?|user|chat|bad request"

@@ -6,6 +6,7 @@ Source of the formats: src/ray/raylet/node_manager.cc and src/ray/common/memory_
 
 from typing import Any
 
+from oomctl.collectors.artifacts.logs.echo import repeats
 from oomctl.collectors.artifacts.logs.fact import Fact
 from oomctl.collectors.artifacts.logs.pattern import Pattern
 from oomctl.collectors.artifacts.logs.system.block import Block
@@ -27,7 +28,7 @@ _HEADING = "MEM(GB)"
 def kill(message: str) -> dict[str, Any] | None:
     """The fields of an oom row: a worker that Ray killed for the node's memory; None where the message is of none."""
     head = message[:4000]
-    if _SAYS.search(head) is None:
+    if _SAYS.search(head) is None or repeats(head):
         return None
     fields: dict[str, Any] = {"resource": "host", "api": "ray", "error_type": "oom_kill", "message": message[:2000]}
     where = _WHERE.search(head)
