@@ -36,7 +36,7 @@ needs_analyzers = pytest.mark.skipif(
 
 
 def given(monkeypatch: pytest.MonkeyPatch, result: Triage) -> None:
-    monkeypatch.setattr(pipeline, "triage_paths", lambda paths, last, warn: result)
+    monkeypatch.setattr(pipeline, "triage_paths", lambda paths, **options: result)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_log_stdin_and_recording_give_one_verdict(tmp_path: Path) -> None:
     from_log = oomctl("triage", "a.log", "--json", cwd=tmp_path)
     assert (from_log.code, from_log.err) == (0, "")
     document = json.loads(from_log.out)
-    assert list(document) == ["schema", "inputs", "incidents"]
+    assert list(document) == ["schema", "inputs", "incidents", "omitted"]
     assert document["inputs"][0]["lines"] == len((LOG + FAILURE).splitlines())
     assert document["incidents"][0]["class"] == "warm_up"
     assert oomctl("import", "a.log", "-o", "a.parquet", cwd=tmp_path).code == 0
