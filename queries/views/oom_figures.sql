@@ -48,7 +48,7 @@ WITH parts AS (
         * REPLACE (
             -- A snapshot keeps the block's size; the driver is asked for a segment, as the message tells.
             CASE
-                WHEN source <> 'snapshot' THEN requested_bytes
+                WHEN source IS DISTINCT FROM 'snapshot' THEN requested_bytes
                 WHEN requested_bytes <= 1048576 THEN 2097152
                 WHEN requested_bytes < 10485760 THEN 20971520
                 ELSE CAST(ceil(requested_bytes / 2097152) * 2097152 AS BIGINT)
