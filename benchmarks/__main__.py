@@ -3,11 +3,11 @@
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import biglog
-from benchmarks.cpu import BenchmarkError, cost, cpu_s, imported, run
+from benchmarks.cpu import cost, cpu_s, imported, run
+from benchmarks.table import Result, show
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "vllm-graph-capture.log"
 BIG_LOG_BYTES = 200_000_000
@@ -29,20 +29,6 @@ sum(1 for _ in pattern.finditer(text))
 print(time.process_time() - before)
 """
 """One pass of `re` with a ten-way alternation over the whole text, timed without start-up and reading."""
-
-
-@dataclass(frozen=True)
-class Result:
-    """One measured ratio."""
-
-    name: str
-    ratio: float
-    limit: float
-
-    @property
-    def ok(self) -> bool:
-        """Whether the limit is kept."""
-        return self.ratio <= self.limit
 
 
 def measure() -> Iterator[Result]:
@@ -75,17 +61,7 @@ def measure() -> Iterator[Result]:
 
 def main() -> int:
     """Print the table; 1 if a limit is missed."""
-    print(f"{'what':<56} {'ratio':>7} {'limit':>7}  ok")
-    missed = False
-    try:
-        for result in measure():
-            verdict = "yes" if result.ok else "NO"
-            print(f"{result.name:<56} {result.ratio:>7.1f} {result.limit:>7.0f}  {verdict}", flush=True)
-            missed = missed or not result.ok
-    except BenchmarkError as error:
-        print(f"benchmarks: error: {error}", file=sys.stderr)
-        return 1
-    return 1 if missed else 0
+    return show(measure(), width=60)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.cpu import BenchmarkError
 from oomctl.collectors.live.batch import LiveSource
 from oomctl.collectors.live.http import Reply
 from oomctl.collectors.live.nvml.poller import NvmlPoller
@@ -39,7 +40,7 @@ class Page:
         lines = [
             "# TYPE vllm:kv_cache_usage_perc gauge",
             f"vllm:kv_cache_usage_perc{{{label}}} {self._draw.random()}",
-            'vllm:cache_config_info{{block_size="16",engine="0",num_gpu_blocks="9001"}} 1.0',
+            'vllm:cache_config_info{block_size="16",engine="0",num_gpu_blocks="9001"} 1.0',
             "# TYPE vllm:num_preemptions_total counter",
             f"vllm:num_preemptions_total{{{label}}} {self._served}",
         ]
@@ -74,7 +75,10 @@ def simulate(
         clock.now_s += step_s
         clock.cpu_s = time.process_time()
         for source in running:
-            rows += len(source.poll().rows)
+            batch = source.poll()
+            rows += len(batch.rows)
+            if batch.losses:
+                raise BenchmarkError(f"a page of the stand-in's was not read whole: {batch.losses[0]}")
         for source in running:
             call = getattr(source, "_running", None)
             if call is not None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks import bigsnapshot
-from benchmarks.__main__ import Result
-from benchmarks.cpu import BenchmarkError, cost, cpu_s, run
+from benchmarks.cpu import cost, cpu_s, run
+from benchmarks.table import Result, show
 
 MILLION = 1_000_000
 LOAD = "import pickle, sys; pickle.load(open(sys.argv[1], 'rb'))"
@@ -50,17 +50,8 @@ def _together(*commands: Sequence[str], repeats: int = REPEATS) -> list[tuple[fl
 
 def main() -> int:
     """Print the table; 1 if a limit is missed."""
-    missed = False
-    try:
-        with tempfile.TemporaryDirectory(prefix="oomctl-bench-") as folder:
-            for result in measure(Path(folder)):
-                verdict = "yes" if result.ok else "NO"
-                print(f"{result.name:<70} {result.ratio:>7.2f} {result.limit:>7.1f}  {verdict}", flush=True)
-                missed = missed or not result.ok
-    except BenchmarkError as error:
-        print(f"benchmarks: error: {error}", file=sys.stderr)
-        return 1
-    return 1 if missed else 0
+    with tempfile.TemporaryDirectory(prefix="oomctl-bench-") as folder:
+        return show(measure(Path(folder)), digits=2)
 
 
 if __name__ == "__main__":
