@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from oomctl.collectors.live.stream import Stream
 from oomctl.schemas.rows import Row
 
 
@@ -24,20 +25,35 @@ class Batch:
 
 
 class LiveSource(Protocol):
-    """A source beside the worker. It numbers its own stream, and goes on from where an earlier one ended.
+    """A source beside the worker.
 
     Attributes:
         name: Tells it from the worker's other sources, in the same words after a restart of the recorder.
+        stream: Its rows' numbers, from which a later source goes on.
     """
 
     name: str
-
-    @property
-    def seq(self) -> int:
-        """Number of the last row."""
+    stream: Stream
 
     def poll(self) -> Batch:
         """What came since the last call. Never waits, never raises for what the peer does."""
 
     def close(self) -> None:
         """Let go of it."""
+
+
+class Standing:
+    """How a source stands.
+
+    Attributes:
+        state: "", then ok, absent, or what is wrong.
+    """
+
+    def __init__(self) -> None:
+        self.state = ""
+
+    def _turn(self, state: str, detail: str, batch: Batch) -> None:
+        """Tell a state once, when it begins."""
+        if state != self.state:
+            self.state = state
+            batch.notes.append((state if state in ("ok", "absent") else "degraded", detail))

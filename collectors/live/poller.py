@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from oomctl.collectors.live.background import Call
-from oomctl.collectors.live.batch import Batch
-from oomctl.schemas.rows import Row, make_row
+from oomctl.collectors.live.batch import Batch, Standing
+from oomctl.collectors.live.stream import Stream
 
 MEMORY_S = 1.0
 PROCESSES_S = 10.0
@@ -35,7 +35,7 @@ class Reading:
     processes_s: float | None = None
 
 
-class DriverPoller(ABC):
+class DriverPoller(Standing, ABC):
     """Polls a driver for one worker.
 
     Args:
@@ -50,22 +50,16 @@ class DriverPoller(ABC):
     """
 
     def __init__(self, name: str, common: dict[str, Any], clock: Any, errors: type[Exception], first_seq: int = 0) -> None:
+        super().__init__()
         self.name = name
-        self.state = ""
+        self.stream = Stream(f"{common.get('worker', '')}/{name}", name, common, first_seq)
         self._clock = clock
         self._driver_error = errors
-        self._seq = first_seq
-        self._common = {**common, "stream": f"{common.get('worker', '')}/{name}", "source": name, "ts_quality": "exact"}
         self._running: Call[Reading] | None = None
         self._begun_s = 0.0
         self._memory_s = self._processes_s = clock.monotonic_s()
         self._lost: set[str] = set()
         self._errors: dict[str, str] = {}
-
-    @property
-    def seq(self) -> int:
-        """Number of the last row."""
-        return self._seq
 
     def poll(self) -> Batch:
         """What came since the last call; begins a round of calls when one is due. Never waits."""
@@ -104,7 +98,7 @@ class DriverPoller(ABC):
             self._memory_s = now_s + PROCESSES_S
             return
         ts = self._clock.wall_us()
-        batch.rows += [self._row(ts, kind, fields, number) for number, kind, fields in reading.found]
+        batch.rows += [self.stream.row(ts, kind, fields, {"device_id": number}) for number, kind, fields in reading.found]
         self._lost = reading.lost
         self._memory_s = now_s + max(MEMORY_S, reading.memory_s / BUSY_RATIO)
         if reading.processes_s is not None:
@@ -114,14 +108,3 @@ class DriverPoller(ABC):
             batch.notes.append(("degraded", f"{self.name}: {told}"[:500]))
         self._errors = reading.errors
         self._turn("ok", f"{self.name} answers", batch)
-
-    def _row(self, ts: int, kind: str, fields: dict[str, Any], number: int | None) -> Row:
-        self._seq += 1
-        common = {**self._common, "ts": ts, "seq": self._seq, "quality": "measured", "device_id": number}
-        return make_row(kind, fields, common)
-
-    def _turn(self, state: str, detail: str, batch: Batch) -> None:
-        """Tell a state once, when it begins."""
-        if state != self.state:
-            self.state = state
-            batch.notes.append((state if state in ("ok", "absent") else "degraded", detail))

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from oomctl.collectors.live.processes import sees_all, tree
 from oomctl.collectors.recorder.live import State
-from oomctl.collectors.recorder.processes import sees_all, tree
 from oomctl.collectors.recorder.settings import Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from oomctl.collectors.live.batch import LiveSource
+    from oomctl.collectors.live.nvml.readings import Own
     from oomctl.collectors.recorder.sources import Gathered
 
 KEY = "live:"
@@ -31,17 +34,20 @@ class Beside:
     """
 
     def __init__(self, settings: Settings, common: dict[str, Any], clock: Any, state: State, proc: Path) -> None:
-        self._sources = _make(settings, common, clock, state, proc)
+        self._notes: list[tuple[str, str]] = []
+        self._sources = _make(settings, common, clock, state, proc, self._notes)
 
     def gather(self, into: Gathered) -> None:
         """Add one round of all sources."""
+        notes, self._notes = self._notes, []
+        into.notes += notes
         for source in self._sources:
             batch = source.poll()
             into.rows += batch.rows
             into.losses += batch.losses
             into.notes += batch.notes
             into.notes += [("ok", f"restarted: {why}") for why in batch.restarts]
-            into.at[KEY + source.name] = source.seq
+            into.at[KEY + source.name] = source.stream.seq
 
     def close(self) -> None:
         """Let go of all."""
@@ -49,8 +55,10 @@ class Beside:
             source.close()
 
 
-def _make(settings: Settings, common: dict[str, Any], clock: Any, state: State, proc: Path) -> list[LiveSource]:
-    """Only what is used is imported: each costs the recorder megabytes."""
+def _make(
+    settings: Settings, common: dict[str, Any], clock: Any, state: State, proc: Path, notes: list[tuple[str, str]]
+) -> list[LiveSource]:
+    """Only what is used is imported: each costs the recorder megabytes. What cannot be is told in `notes`."""
     made: list[LiveSource] = []
 
     def first(name: str) -> int:
@@ -69,9 +77,9 @@ def _make(settings: Settings, common: dict[str, Any], clock: Any, state: State, 
 
         from oomctl.collectors.live.nvml.poller import NvmlPoller
 
-        owner = _owner(settings.pid, common, proc) if settings.pid is not None else None
-        made.append(NvmlPoller(pynvml, common, clock, settings.visible_devices, owner, first("nvml")))
-        if (amd := _amdsmi()) is not None:
+        own = _own(settings, common, proc)
+        made.append(NvmlPoller(pynvml, common, clock, settings.visible_devices, own, first("nvml")))
+        if (amd := _amdsmi(notes)) is not None:
             from oomctl.collectors.live.amdsmi import AmdSmiPoller
 
             made.append(AmdSmiPoller(amd, common, clock, first("amdsmi")))
@@ -82,21 +90,21 @@ def _make(settings: Settings, common: dict[str, Any], clock: Any, state: State, 
     return made
 
 
-def _amdsmi() -> Any:
-    """The package, where it and ROCm's library are there; it raises more than ImportError where they are not."""
+def _amdsmi(notes: list[tuple[str, str]]) -> Any:
+    """The package, where it is installed and finds ROCm's library; without that it raises whatever its loader does."""
     try:
         import amdsmi
-    except Exception:
+    except ImportError:
+        return None
+    except Exception as error:
+        notes.append(("absent", f"amdsmi is installed and cannot be used: {error!r}"[:300]))
         return None
     return amdsmi
 
 
-def _owner(pid: int, common: dict[str, Any], proc: Path) -> Any:
-    """Tells the worker's own processes from others; None where the driver counts processes in another namespace."""
-    if not sees_all(proc):
+def _own(settings: Settings, common: dict[str, Any], proc: Path) -> Callable[[], Own] | None:
+    """Tells the worker's own processes; None where the driver counts processes in another namespace."""
+    pid = settings.pid
+    if pid is None or not sees_all(proc):
         return None
-
-    def owner(candidate: int) -> str | None:
-        return common.get("incarnation") if candidate in tree(pid, proc) else None
-
-    return owner
+    return lambda: dict.fromkeys(tree(pid, proc), common.get("incarnation"))

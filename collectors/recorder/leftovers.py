@@ -6,8 +6,8 @@ from typing import Any
 
 from oomctl.collectors.agent.header import Header
 from oomctl.collectors.agent.process import boot_id
+from oomctl.collectors.live.processes import PROC, sees_all
 from oomctl.collectors.recorder.live import State
-from oomctl.collectors.recorder.processes import PROC, sees_all
 
 
 class Leftovers:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from oomctl.collectors.live.processes import PROC
 from oomctl.collectors.recorder.clock import Clock
 from oomctl.collectors.recorder.folder import Folder
 from oomctl.collectors.recorder.host import HostRows
@@ -12,7 +13,6 @@ from oomctl.collectors.recorder.incidents import Incidents
 from oomctl.collectors.recorder.jobs import Hook, Jobs
 from oomctl.collectors.recorder.live import Frame, State
 from oomctl.collectors.recorder.own import OwnRows
-from oomctl.collectors.recorder.processes import PROC
 from oomctl.collectors.recorder.settings import Outlet, Settings
 from oomctl.collectors.recorder.slots import Slots
 from oomctl.collectors.recorder.sources import Gathered, Sources

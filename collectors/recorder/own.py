@@ -5,8 +5,9 @@ from typing import Any
 
 from oomctl.collectors.agent.header import Header
 from oomctl.collectors.live.host.ends import End
+from oomctl.collectors.live.stream import Stream
 from oomctl.collectors.recorder.live import State
-from oomctl.schemas.rows import Row, make_row
+from oomctl.schemas.rows import Row
 
 _BROKEN: dict[int | None, tuple[str, str]] = {
     signal.SIGSEGV: ("segfault", "a segmentation fault"),
@@ -16,8 +17,8 @@ _BROKEN: dict[int | None, tuple[str, str]] = {
 """Ends by a signal that a process brings upon itself."""
 
 
-class Numbered:
-    """Rows that are made beside the worker: a stream of their own, numbered on over restarts.
+class Numbered(Stream):
+    """Rows of the recorder's own streams, whose numbers its state keeps.
 
     Args:
         name: Of the stream, behind the node's; also the key of its number in the state.
@@ -27,19 +28,12 @@ class Numbered:
     """
 
     def __init__(self, name: str, node: str, worker: str, state: State) -> None:
+        super().__init__(f"{node}/{name}", "host", {"node": node, "worker": worker}, int(state.get(name, 0)))
         self._name = name
-        self._seq = int(state.get(name, 0))
-        self._common = {"stream": f"{node}/{name}", "node": node, "worker": worker, "source": "host"}
-
-    def row(self, ts: int, kind: str, fields: dict[str, Any], common: dict[str, Any] | None = None) -> Row:
-        """The next row."""
-        self._seq += 1
-        times = {"ts": ts, "ts_quality": "exact", "quality": "measured", "seq": self._seq}
-        return make_row(kind, fields, {**self._common, **times, **(common or {})})
 
     def at(self) -> State:
         """The number of the last row."""
-        return {self._name: self._seq}
+        return {self._name: self.seq}
 
 
 class OwnRows(Numbered):

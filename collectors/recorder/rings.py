@@ -12,10 +12,10 @@ from oomctl.collectors.agent.process import start_ticks
 from oomctl.collectors.agent.reader import Batch, Position, RingReader, ring_paths
 from oomctl.collectors.agent.rows import common_columns, to_row
 from oomctl.collectors.live.host.sampler import Process
+from oomctl.collectors.live.processes import PROC, local_pid, tree
 from oomctl.collectors.recorder.failure import completed
 from oomctl.collectors.recorder.leftovers import Leftovers
 from oomctl.collectors.recorder.live import State
-from oomctl.collectors.recorder.processes import PROC, local_pid, tree
 from oomctl.collectors.recorder.slots import CODE, KEPT, Slots, kept
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.rows import Row

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from oomctl.collectors.live.discover.workers import PROC, Worker, workers
+from oomctl.collectors.live.discover.workers import Worker, workers
 from oomctl.collectors.live.http import FetchError, get
+from oomctl.collectors.live.processes import PROC, ring_folder
 from oomctl.collectors.live.prometheus.page import parse
 from oomctl.collectors.live.prometheus.scraper import engine_of
-from oomctl.collectors.recorder.processes import ring_folder
 from oomctl.schemas.errors import ExitCode, OomctlError
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")

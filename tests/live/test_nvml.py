@@ -41,7 +41,7 @@ def two() -> list[Gpu]:
 
 
 def test_memory_and_processes() -> None:
-    batch = Bench(FakeNvml(two()), owner=lambda pid: "life" if pid == 11 else None).next()
+    batch = Bench(FakeNvml(two()), own=lambda: {11: "life"}).next()
     assert of(batch, "device") == [
         {"device": 0, "total_bytes": 80 * GIB, "used_bytes": 70 * GIB, "free_bytes": 10 * GIB, "reserved_bytes": GIB // 2},
         {"device": 1, "total_bytes": 80 * GIB, "used_bytes": 10 * GIB, "free_bytes": 70 * GIB, "reserved_bytes": GIB // 2},

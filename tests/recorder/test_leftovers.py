@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from oomctl.collectors.agent.reader import ring_paths
-from oomctl.collectors.recorder.processes import INITIAL_PID_NAMESPACE
+from oomctl.collectors.live.processes import INITIAL_PID_NAMESPACE
 from tests.recorder.stand_in import NODE, Time, Worker, fake_process, recorder, rows
 
 STEPS = 30

@@ -7,8 +7,7 @@ from oomctl.collectors.artifacts.logs.redact import redact
 from oomctl.collectors.live.discover.ports import listening
 from oomctl.collectors.live.discover.process import Process, every
 from oomctl.collectors.live.discover.signs import Sign, sign_of
-
-PROC = Path("/proc")
+from oomctl.collectors.live.processes import PROC, descendants
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ def _inside(pid: int, processes: dict[int, Process], signs: dict[int, Sign]) -> 
 
 
 def _worker(root: int, signs: dict[int, Sign], processes: dict[int, Process], proc: Path) -> Worker:
-    members = _tree(root, processes)
+    members = descendants(root, {pid: process.parent for pid, process in processes.items()})
     process = processes[root]
     inner = [signs[pid] for pid in members if pid in signs]
     # What listens for others (Triton, Dynamo) is named by the engine that it runs.
@@ -87,15 +86,3 @@ def _worker(root: int, signs: dict[int, Sign], processes: dict[int, Process], pr
         rings=own.get("OOMCTL_RING"),
         readable=environment is not None,
     )
-
-
-def _tree(root: int, processes: dict[int, Process]) -> list[int]:
-    children: dict[int, list[int]] = {}
-    for pid, process in processes.items():
-        children.setdefault(process.parent, []).append(pid)
-    found, queue = [], [root]
-    while queue:
-        pid = queue.pop(0)
-        found.append(pid)
-        queue += sorted(child for child in children.get(pid, ()) if child not in found)
-    return found

@@ -7,7 +7,8 @@ import zmq
 from oomctl.collectors.live.batch import Batch
 from oomctl.collectors.live.kv_events.decode import MAX_PAYLOAD_BYTES, BadEvents, EventBatch, decode
 from oomctl.collectors.live.kv_events.resident import Place, Resident
-from oomctl.schemas.rows import Row, make_row
+from oomctl.collectors.live.stream import Stream
+from oomctl.schemas.rows import Row
 
 ROUND_MESSAGES = 2_000
 HIGH_WATER = 10_000
@@ -34,9 +35,8 @@ class Subscriber:
         self.endpoint = endpoint
         self.name = f"kv_events {endpoint}"
         self.resident = Resident()
-        self._common = {**common, "stream": endpoint, "source": "kv_events", "quality": "measured", "ts_quality": "exact"}
+        self.stream = Stream(endpoint, "kv_events", common, first_seq)
         self._clock = clock
-        self._seq = first_seq
         self._last: int | None = None
         self._held: list[tuple[int, bytes]] = []
         self._asked_s: float | None = None
@@ -44,11 +44,6 @@ class Subscriber:
         self._socket = self._connect(zmq.SUB, endpoint)
         self._socket.setsockopt(zmq.SUBSCRIBE, b"")
         self._replay = self._connect(zmq.DEALER, replay) if replay else None
-
-    @property
-    def seq(self) -> int:
-        """Number of the last row."""
-        return self._seq
 
     def poll(self) -> Batch:
         """Take what there is, at most ROUND_MESSAGES of it."""
@@ -163,16 +158,12 @@ class Subscriber:
                     "group_id": event.group_id,
                 }
                 parent = found if event.op == "stored" else None
-                rows.append(self._row(ts, "kv_block", fields, **rank))
+                rows.append(self.stream.row(ts, "kv_block", fields, rank))
         return rows
 
     def _evicted(self, place: Place, tokens: int) -> Row:
         fields = {"tier": place[0], "group_id": place[1], "prefix_evicted_tokens": tokens}
-        return self._row(self._clock.wall_us(), "kv_pool", fields, quality="derived")
-
-    def _row(self, ts: int, kind: str, fields: dict[str, Any], **common: Any) -> Row:
-        self._seq += 1
-        return make_row(kind, fields, {**self._common, "ts": ts, "seq": self._seq, **common})
+        return self.stream.row(self._clock.wall_us(), "kv_pool", fields, {"quality": "derived"})
 
     def _connect(self, kind: int, endpoint: str) -> Any:
         socket = self._context.socket(kind)

@@ -1,8 +1,9 @@
 """Polls NVML for one worker: memory, processes, Xid and ECC events."""
 
+from collections.abc import Callable
 from typing import Any
 
-from oomctl.collectors.live.nvml.readings import Owner, faults, memory, processes, subscribe
+from oomctl.collectors.live.nvml.readings import Own, faults, memory, processes, subscribe
 from oomctl.collectors.live.nvml.visible import Device, devices
 from oomctl.collectors.live.poller import DriverPoller, Reading
 
@@ -15,7 +16,7 @@ class NvmlPoller(DriverPoller):
         common: The common columns: node, worker, incarnation.
         clock: `monotonic_s()` and `wall_us()`.
         visible: The worker's CUDA_VISIBLE_DEVICES, or None.
-        owner: Tells the worker's own processes; None where the driver's process ids are not those of this namespace.
+        own: Tells the worker's own processes; None where the driver's process ids are not those of this namespace.
         first_seq: Number of the last row that an earlier poller wrote.
     """
 
@@ -25,13 +26,13 @@ class NvmlPoller(DriverPoller):
         common: dict[str, Any],
         clock: Any,
         visible: str | None = None,
-        owner: Owner | None = None,
+        own: Callable[[], Own] | None = None,
         first_seq: int = 0,
     ) -> None:
         super().__init__("nvml", common, clock, api.NVMLError, first_seq)
         self._api = api
         self._visible = visible
-        self._owner = owner
+        self._own = own
         self._devices: list[Device] | None = None
         self._events: Any = None
 
@@ -58,9 +59,10 @@ class NvmlPoller(DriverPoller):
         middle_s = self._clock.monotonic_s()
         reading.memory_s = middle_s - begun_s
         if with_processes:
+            own = self._own() if self._own is not None else None
             for device in self._devices:
                 try:
-                    reading.found += [(device.number, "process", one) for one in processes(api, device, self._owner)]
+                    reading.found += [(device.number, "process", one) for one in processes(api, device, own)]
                 except api.NVMLError as error:
                     self._failed(device, error, reading)
             reading.processes_s = self._clock.monotonic_s() - middle_s

@@ -1,13 +1,13 @@
 """One reading of a device, of its processes, and of its events: fields of rows, NULL where the driver does not tell."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from oomctl.collectors.live.nvml.visible import Device
 
 Fields = dict[str, Any]
-Owner = Callable[[int], str | None]
-"""Gives a process's incarnation if it is the worker's, None if it is not."""
+Own = Mapping[int, str | None]
+"""The worker's own processes: pid to the life that it belongs to."""
 
 
 def memory(api: Any, device: Device) -> Fields:
@@ -37,13 +37,13 @@ def memory(api: Any, device: Device) -> Fields:
     }
 
 
-def processes(api: Any, device: Device, owner: Owner | None) -> list[Fields]:
+def processes(api: Any, device: Device, own: Own | None) -> list[Fields]:
     """Fields of process rows.
 
     Args:
         api: pynvml.
         device: Whose processes.
-        owner: Tells the worker's own; None where the driver's process ids are not ours, as in most containers.
+        own: None where the driver's process ids are not ours, as in most containers.
 
     Raises:
         NVMLError: If the driver has no answer at all.
@@ -59,13 +59,12 @@ def processes(api: Any, device: Device, owner: Owner | None) -> list[Fields]:
                 raise
             continue
         for process in running:
-            incarnation = owner(process.pid) if owner is not None else None
             found[process.pid] = {
                 "pid": process.pid,
                 "name": _name(api, process.pid),
                 "used_bytes": process.usedGpuMemory,
-                "own": incarnation is not None if owner is not None else None,
-                "owner_incarnation": incarnation,
+                "own": None if own is None else process.pid in own,
+                "owner_incarnation": None if own is None else own.get(process.pid),
             }
     return list(found.values())
 

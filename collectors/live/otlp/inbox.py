@@ -9,7 +9,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from oomctl.collectors.live.batch import Batch
 from oomctl.collectors.live.otlp.spans import Fields, requests
-from oomctl.schemas.rows import make_row
+from oomctl.collectors.live.stream import Stream
 
 MAX_EVENTS = 50_000
 MAX_BODY_BYTES = 16 << 20
@@ -29,17 +29,11 @@ class Inbox:
     """
 
     def __init__(self, common: dict[str, Any], clock: Any, first_seq: int = 0) -> None:
-        self._common = {**common, "stream": f"{common.get('worker', '')}/otlp", "source": "otlp", "ts_quality": "exact"}
+        self.stream = Stream(f"{common.get('worker', '')}/otlp", "otlp", common, first_seq)
         self._clock = clock
-        self._seq = first_seq
         self._lock = threading.Lock()
         self._events: list[tuple[int, str, Fields]] = []
         self._lost: dict[str, int] = {}
-
-    @property
-    def seq(self) -> int:
-        """Number of the last row."""
-        return self._seq
 
     def take(self, export: ExportTraceServiceRequest) -> None:
         """Take one export in."""
@@ -78,8 +72,8 @@ class Inbox:
             events, self._events = self._events, []
             lost, self._lost = self._lost, {}
         batch = Batch(losses=[(reason, count, "otlp") for reason, count in lost.items()])
-        for ts, quality, fields in events:
-            self._seq += 1
-            common = {**self._common, "ts": ts or self._clock.wall_us(), "seq": self._seq, "quality": quality}
-            batch.rows.append(make_row("request", fields, common))
+        batch.rows = [
+            self.stream.row(ts or self._clock.wall_us(), "request", fields, {"quality": quality})
+            for ts, quality, fields in events
+        ]
         return batch

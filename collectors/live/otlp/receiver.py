@@ -28,6 +28,7 @@ class OtlpReceiver:
     ) -> None:
         self.name = "otlp"
         self._inbox = Inbox(common, clock, first_seq)
+        self.stream = self._inbox.stream
         try:
             self._http = HttpReceiver(self._inbox, port=http_port)
         except OSError as error:
@@ -38,11 +39,6 @@ class OtlpReceiver:
             self._http.close()
             raise _taken(grpc_port, error) from error
         self.ports = (self._grpc.port, self._http.port)
-
-    @property
-    def seq(self) -> int:
-        """Number of the last row."""
-        return self._inbox.seq
 
     def poll(self) -> Batch:
         """What came since the last call."""

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from oomctl.collectors.live.background import Call
-from oomctl.collectors.live.batch import Batch
+from oomctl.collectors.live.batch import Batch, Standing
 from oomctl.collectors.live.http import FetchError, Reply, get
 from oomctl.collectors.live.prometheus.changes import Seen, labels_of
 from oomctl.collectors.live.prometheus.facts import Fact, read
@@ -13,7 +13,8 @@ from oomctl.collectors.live.prometheus.mapping import Engine, engines
 from oomctl.collectors.live.prometheus.page import Page, Sample, parse
 from oomctl.collectors.live.prometheus.trtllm_json import is_json
 from oomctl.collectors.live.prometheus.trtllm_json import read as read_iterations
-from oomctl.schemas.rows import Row, make_row
+from oomctl.collectors.live.stream import Stream
+from oomctl.schemas.rows import Row
 
 PERIOD_S = 5.0
 SHORTEST_S = 1.0
@@ -28,7 +29,7 @@ FROZEN_SCRAPES = 3
 Get = Callable[[str, float], Reply]
 
 
-class Scraper:
+class Scraper(Standing):
     """Scrapes one page.
 
     Args:
@@ -46,15 +47,16 @@ class Scraper:
     def __init__(
         self, url: str, common: dict[str, Any], clock: Any, period_s: float = PERIOD_S, fetch: Get = get, first_seq: int = 0
     ) -> None:
+        super().__init__()
         self.url = url
         self.name = f"metrics {url}"
         self.engine: Engine | None = None
-        self.state = ""
-        self._common = {**common, "stream": url, "source": "prometheus", "ts_quality": "exact"}
+        self.stream = Stream(url, "prometheus", common, first_seq)
+        self._worker = common.get("worker", url)
+        self._counts_lives = not common.get("incarnation")
         self._clock = clock
         self._period_s = max(SHORTEST_S, period_s)
         self._fetch = fetch
-        self._seq = first_seq
         self._life = 1
         self._next_s = clock.monotonic_s()
         self._running: Call[tuple[Reply, bool]] | None = None
@@ -63,11 +65,6 @@ class Scraper:
         self._repeat_s = 0.0
         self._frozen = 0
         self._good_us: int | None = None
-
-    @property
-    def seq(self) -> int:
-        """Number of the last row, to go on from."""
-        return self._seq
 
     def poll(self) -> Batch:
         """What came since the last call; begins a scrape when one is due. Never waits."""
@@ -162,25 +159,17 @@ class Scraper:
         return True
 
     def _row(self, fact: Fact, ts: int) -> Row:
-        whose: dict[str, Any] = {"rank_name": fact.whose.rank_name}
+        whose = {"rank_name": fact.whose.rank_name, "quality": fact.quality}
         if fact.whose.part:
-            whose["worker"] = f"{self._common.get('worker', self.url)}/{fact.whose.part}"
-        return self._make(fact.kind, fact.fields, ts, quality=fact.quality, **whose)
+            whose["worker"] = f"{self._worker}/{fact.whose.part}"
+        return self.stream.row(ts, fact.kind, fact.fields, {**whose, **self._life_of()})
 
     def _metric(self, sample: Sample, ts: int) -> Row:
         fields = {"name": sample.name, "labels": labels_of(sample), "value": sample.value}
-        return self._make("metric", fields, ts, quality="measured")
+        return self.stream.row(ts, "metric", fields, self._life_of())
 
-    def _make(self, kind: str, fields: dict[str, Any], ts: int, **common: Any) -> Row:
-        self._seq += 1
-        life = {} if self._common.get("incarnation") else {"incarnation": f"{self.url}#{self._life}"}
-        return make_row(kind, fields, {**self._common, **life, "ts": ts, "seq": self._seq, **common})
-
-    def _turn(self, state: str, detail: str, batch: Batch) -> None:
-        """Tell a state once, when it begins."""
-        if state != self.state:
-            self.state = state
-            batch.notes.append(("ok" if state == "ok" else "degraded", detail))
+    def _life_of(self) -> dict[str, str]:
+        return {"incarnation": f"{self.url}#{self._life}"} if self._counts_lives else {}
 
     def _note(self, reply: Reply, page: Page, batch: Batch) -> None:
         if reply.cut:

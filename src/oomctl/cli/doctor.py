@@ -53,10 +53,11 @@ def doctor(
 
 def _findings() -> "Iterator[Finding]":
     from oomctl.collectors.agent.reader import ring_paths
-    from oomctl.collectors.live.discover.workers import PROC, workers
+    from oomctl.collectors.live.discover.workers import workers
     from oomctl.collectors.live.probe.engines import engine
     from oomctl.collectors.live.probe.finding import Finding
     from oomctl.collectors.live.probe.node import node
+    from oomctl.collectors.live.processes import PROC
     from oomctl.targets import of_worker
 
     try:

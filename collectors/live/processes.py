@@ -1,6 +1,6 @@
 """Which processes are a worker's, and whether they live: by /proc, across pid namespaces."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from oomctl.collectors.agent.process import boot_id, start_ticks
@@ -26,12 +26,24 @@ def local_pid(pid: int, ticks: int, proc: Path = PROC) -> int | None:
     return None
 
 
-def tree(pid: int, proc: Path = PROC) -> set[int]:
+def tree(pid: int, proc: Path = PROC) -> list[int]:
     """A process and all its descendants."""
-    parents = {candidate: _parent(candidate, proc) for candidate in _pids(proc)}
-    found = {pid}
-    while more := {child for child, parent in parents.items() if parent in found and child not in found}:
-        found |= more
+    return descendants(pid, {candidate: _parent(candidate, proc) for candidate in _pids(proc)})
+
+
+def descendants(root: int, parents: Mapping[int, int | None]) -> list[int]:
+    """A process and all that come of it, each behind its parent.
+
+    Args:
+        root: The process.
+        parents: Of every process.
+    """
+    children: dict[int | None, list[int]] = {}
+    for pid, parent in sorted(parents.items()):
+        children.setdefault(parent, []).append(pid)
+    found = [root]
+    for pid in found:
+        found += [child for child in children.get(pid, ()) if child not in found]
     return found
 
 
