@@ -27,6 +27,11 @@ def segment_bytes(block_bytes: int) -> int:
     return -(-block_bytes // ROUND_LARGE_BYTES) * ROUND_LARGE_BYTES
 
 
+def asked_bytes(request_bytes: int) -> int:
+    """What the driver is asked for when a request finds no block."""
+    return segment_bytes(rounded(request_bytes))
+
+
 def page_bytes(size_class: str) -> int:
     """What an expandable segment maps and unmaps at once."""
     return SMALL_SEGMENT_BYTES if size_class == "small" else LARGE_SEGMENT_BYTES

@@ -43,11 +43,12 @@ def read_vision(config: Fields, hidden: int) -> Vision | None:
 
 
 def _qwen(fields: Fields, hidden: int) -> Vision:
-    width, merged = fields.need("hidden_size"), fields.need("spatial_merge_size") ** 2 * fields.need("hidden_size")
+    width = fields.need("hidden_size")
+    merged = fields.need("spatial_merge_size") ** 2 * width
     deep = fields.get("deepstack_visual_indexes")
     mergers = 1 + (len(deep) if isinstance(deep, list) else 0)
     out = fields.maybe("out_hidden_size") or hidden
-    patch = fields.need("patch_size") ** 2 * (fields.maybe("temporal_patch_size") or 1) * (fields.maybe("in_channels") or 3)
+    patch = _patch(fields)
     return Vision(
         layers=fields.need("depth", "num_hidden_layers"),
         hidden=width,
@@ -55,15 +56,16 @@ def _qwen(fields: Fields, hidden: int) -> Vision:
         gated=False,
         bias=True,
         whole=((patch + 1) * width, (fields.maybe("num_position_embeddings") or 0) * width, mergers * 2 * merged),
-        projections=(Projection(into=merged, out=merged), Projection(into=merged, out=out)) * mergers,
+        projections=_merger(merged, out) * mergers,
     )
 
 
 def _qwen25(fields: Fields, hidden: int) -> Vision:
     """Qwen2.5-VL: gated layers with biases, one merger, no learned positions."""
-    width, merged = fields.need("hidden_size"), fields.need("spatial_merge_size") ** 2 * fields.need("hidden_size")
+    width = fields.need("hidden_size")
+    merged = fields.need("spatial_merge_size") ** 2 * width
     out = fields.maybe("out_hidden_size") or hidden
-    patch = fields.need("patch_size") ** 2 * (fields.maybe("temporal_patch_size") or 1) * (fields.maybe("in_channels") or 3)
+    patch = _patch(fields)
     return Vision(
         layers=fields.need("depth", "num_hidden_layers"),
         hidden=width,
@@ -71,14 +73,14 @@ def _qwen25(fields: Fields, hidden: int) -> Vision:
         gated=True,
         bias=True,
         whole=(patch * width, width, out),
-        projections=(Projection(into=merged, out=merged), Projection(into=merged, out=out)),
+        projections=_merger(merged, out),
     )
 
 
 def _qwen2(fields: Fields, hidden: int) -> Vision:
     width, ratio = fields.need("embed_dim"), fields.maybe("mlp_ratio") or 4
     merged = fields.need("spatial_merge_size") ** 2 * width
-    patch = fields.need("patch_size") ** 2 * (fields.maybe("temporal_patch_size") or 1) * (fields.maybe("in_channels") or 3)
+    patch = _patch(fields)
     return Vision(
         layers=fields.need("depth", "num_hidden_layers"),
         hidden=width,
@@ -86,8 +88,18 @@ def _qwen2(fields: Fields, hidden: int) -> Vision:
         gated=False,
         bias=True,
         whole=(patch * width, 2 * width, hidden),
-        projections=(Projection(into=merged, out=merged), Projection(into=merged, out=hidden)),
+        projections=_merger(merged, hidden),
     )
+
+
+def _patch(fields: Fields) -> int:
+    """Elements of a patch of Qwen's towers, which take two frames at once."""
+    return fields.need("patch_size") ** 2 * (fields.maybe("temporal_patch_size") or 1) * (fields.maybe("in_channels") or 3)
+
+
+def _merger(merged: int, out: int) -> tuple[Projection, Projection]:
+    """What leads several patches together into the language model."""
+    return Projection(into=merged, out=merged), Projection(into=merged, out=out)
 
 
 def _llama4(fields: Fields, hidden: int) -> Vision:

@@ -7,26 +7,14 @@ import re
 
 import msgspec
 
+from oomctl.analyzers.allocator.rules import asked_bytes
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import EvidenceRow, cite
 from oomctl.schemas.verdict import Cause
 
 MIB = 2**20
 GIB = 2**30
-SMALL = MIB
-"""PyTorch's allocator (c10/cuda/CUDACachingAllocator.h): requests under 1 MiB come from 2 MiB segments, up to 10 MiB from
-20 MiB segments, larger ones are rounded up to 2 MiB; the message prints the rounded segment size."""
 _DUMMY = re.compile(r"with (\d+) dummy requests")
-
-
-def segment_bytes(request_bytes: int) -> int:
-    """What the allocator asks the driver for: kSmallBuffer, kLargeBuffer, or a multiple of kRoundLarge."""
-    rounded = -(-request_bytes // 512) * 512
-    if rounded <= SMALL:
-        return 2 * MIB
-    if rounded < 10 * MIB:
-        return 20 * MIB
-    return -(-rounded // (2 * MIB)) * 2 * MIB
 
 
 def explain(case: Case, cause: Cause) -> Cause:
@@ -38,7 +26,7 @@ def explain(case: Case, cause: Cause) -> Cause:
     rows, tolerance = int(vocabulary["value"]), _print_resolution(requested, case.figures["resolution_bytes"])
     for count, source in _sequences(case):
         for width in (4, 2):
-            if abs(segment_bytes(count * rows * width) - requested) <= tolerance:
+            if abs(asked_bytes(count * rows * width) - requested) <= tolerance:
                 detail = f"{cause.detail}; the size is {count} x {rows} x {width} bytes (sequences x vocabulary x element)"
                 cites = (*cause.cites, *cite([source, vocabulary]))
                 return msgspec.structs.replace(cause, detail=detail, cites=cites)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from oomctl.analyzers.triage.logits import explain, segment_bytes
+from oomctl.analyzers.allocator.rules import asked_bytes
+from oomctl.analyzers.triage.logits import explain
 from oomctl.schemas.verdict import Cause
 from tests.triage import tables
 from tests.triage.tables import GIB, MIB, WARMING, Table
@@ -24,7 +25,7 @@ CAUSE = Cause(cause="sampler_warm_up", detail="the sampler is run once")
     ],
 )
 def test_the_allocators_rounding(request_bytes: int, segment: int) -> None:
-    assert segment_bytes(request_bytes) == segment
+    assert asked_bytes(request_bytes) == segment
 
 
 def warm(
