@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 import msgspec
 import zstandard
 
-from oomctl.collectors.recorder.slots import Slots
+from oomctl.collectors.recorder.slots import Slots, all_rows
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.events import SCHEMA_VERSION
 from oomctl.schemas.rows import Row
@@ -78,9 +78,7 @@ class Frame(msgspec.Struct, kw_only=True):
 
     def all_rows(self) -> Iterator[Row]:
         """All of them as rows, those of one ring in order."""
-        for slots in self.slots:
-            yield from slots.rows()
-        yield from self.rows
+        return all_rows(self.rows, self.slots)
 
     def __len__(self) -> int:
         return len(self.rows) + sum(map(len, self.slots))

@@ -4,7 +4,7 @@ Steps, pool figures and request changes are nearly all that a worker writes. To 
 more than all the rest; to copy its slot costs little, and packs better. Their texts are ids, so nothing has to be redacted.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -47,6 +47,13 @@ class Slots(msgspec.Struct, kw_only=True):
             if (kind := KINDS.get(slots[start + CODE])) is not None:
                 slot = bytes(slots[start : start + SLOT_BYTES])
                 yield to_row(decode(kind, slot, b"", self.offset_ns, cut=False), self.common)
+
+
+def all_rows(rows: Iterable[Row], slots: Iterable[Slots]) -> Iterator[Row]:
+    """What one round brought, all of it as rows; those of one ring in order."""
+    for kept_ones in slots:
+        yield from kept_ones.rows()
+    yield from rows
 
 
 def kept(common: dict[str, Any], offset_ns: int, slots: bytes) -> Slots:

@@ -1,5 +1,6 @@
 """What the recorder reads: a worker's rings, its log, and the live sources beside it, one round at a time."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -13,7 +14,7 @@ from oomctl.collectors.recorder.leftovers import Leftovers
 from oomctl.collectors.recorder.live import State
 from oomctl.collectors.recorder.rings import Death, Drained, RingSet
 from oomctl.collectors.recorder.settings import Settings
-from oomctl.collectors.recorder.slots import Slots
+from oomctl.collectors.recorder.slots import Slots, all_rows
 from oomctl.collectors.recorder.tail import LogTail
 from oomctl.schemas.rows import Row
 
@@ -48,6 +49,10 @@ class Gathered:
     notes: list[tuple[str, str]] = field(default_factory=list)
     deaths: list[Death] = field(default_factory=list)
     more: bool = False
+
+    def all_rows(self) -> Iterator[Row]:
+        """The new ones, the records of rings among them."""
+        return all_rows(self.rows, self.slots)
 
 
 class Sources:

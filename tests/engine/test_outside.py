@@ -43,7 +43,7 @@ def gather(sources: Iterable[Sources], picture: Picture, met: Callable[[], bool]
     while not met():
         assert time.monotonic() < deadline, {name: vars(worker) for name, worker in picture.workers.items()}
         for source in sources:
-            for row in source.gather(time.time_ns() // 1000).rows:
+            for row in source.gather(time.time_ns() // 1000).all_rows():
                 picture.take(row)
         time.sleep(0.2)
 

@@ -59,8 +59,12 @@ def _live(target: str | None, once: bool, wait_s: float) -> None:
         def step() -> int:
             now_us = clock.wall_us()
             for source in sources:
-                for row in source.gather(now_us).rows:
-                    picture.take(row)
+                more = True
+                while more:
+                    gathered = source.gather(now_us)
+                    more = gathered.more
+                    for row in gathered.all_rows():
+                        picture.take(row)
             return now_us
 
         title = f"oomctl top  {platform.node()}  {len(found)} workers"
