@@ -3,13 +3,17 @@
 Rare; the naive test misleads.
 """
 
+from typing import TYPE_CHECKING
+
 from oomctl.analyzers.triage.assess import Assessment
 from oomctl.analyzers.triage.batch import cached_enough, done_before, failing_batch, of_holes, split_and_retried
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import cite
-from oomctl.analyzers.triage.heap import Heap
 from oomctl.analyzers.triage.words import percent, size, times
 from oomctl.schemas.verdict import Cause
+
+if TYPE_CHECKING:
+    from oomctl.analyzers.triage.heap import Heap
 
 
 def assess(case: Case) -> Assessment:
@@ -74,7 +78,7 @@ def assess(case: Case) -> Assessment:
     return result
 
 
-def _tested(heap: Heap, result: Assessment) -> Assessment:
+def _tested(heap: "Heap", result: Assessment) -> Assessment:
     """The allocator's snapshot decides: a fit test by pool and stream knows more than sums."""
     if heap.why == "fragmentation" and heap.fit is not None:
         gain = next(margin.reclaim_bytes for margin in heap.fit.margins if margin.cause == "fragmentation")

@@ -1,15 +1,18 @@
 """OOM001 load_time: weights, layout conversion and staging copies overlap while loading."""
 
 import re
+from typing import TYPE_CHECKING
 
 from oomctl.analyzers.triage import recovery
 from oomctl.analyzers.triage.assess import Assessment, frame_words, told
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import cite
 from oomctl.analyzers.triage.foreign import held_by_an_earlier_life
-from oomctl.analyzers.triage.heap import Heap
 from oomctl.analyzers.triage.words import percent, size
 from oomctl.schemas.verdict import Cause
+
+if TYPE_CHECKING:
+    from oomctl.analyzers.triage.heap import Heap
 
 _CAUSES = {
     "staging": ("staging_copy", "a layer's weights exist twice while they are converted or quantised"),
@@ -79,7 +82,7 @@ def assess(case: Case) -> Assessment:
     return result
 
 
-def _held(case: Case, heap: Heap, result: Assessment) -> None:
+def _held(case: Case, heap: "Heap", result: Assessment) -> None:
     """Who held the allocator's memory: weights alone, or also what is made after them."""
     weights = heap.share("weights")
     later = heap.share("kv_pool", "graph_pool", "activation", "logits")

@@ -6,17 +6,19 @@ Nothing measured is replaced, and each entry says what it was predicted from.
 """
 
 import re
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from oomctl.analyzers.ledger import estimates
-from oomctl.analyzers.ledger.engine import Engine, parse_version
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import EvidenceRow, cite
 from oomctl.analyzers.triage.words import size
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.ledger import Component, Ledger
 from oomctl.schemas.verdict import MemoryNode, Remedy
+
+if TYPE_CHECKING:
+    from oomctl.analyzers.ledger.engine import Engine
 
 SAMPLED_BYTES = 4
 """Samplers work on fp32 logits. Source: vLLM v1/sample/sampler.py, SGLang layers/sampler.py."""
@@ -99,10 +101,15 @@ def _outside(case: Case) -> list[MemoryNode]:
     """Memory of the process outside the framework: the ledger's, else what this engine's version is known to take."""
     if case.ledger is not None:
         return [node for component in _OUTSIDE if (node := _of_ledger(case, component)) is not None]
-    engine = _engine(case)
     total = case.total_bytes
-    if engine is None or total is None or not DEVICES[0] <= total <= DEVICES[1]:
+    if total is None or not DEVICES[0] <= total <= DEVICES[1]:
         return []
+    engine = _engine(case)
+    if engine is None:
+        return []
+    # The ledger costs as much to load as all the rest of triage, and few verdicts come so far.
+    from oomctl.analyzers.ledger import estimates
+
     rows = [row for row in case.ask("arguments") if row["section"] == "engine"][:1]
     figures = {"context": estimates.context(engine), "driver_and_collectives": estimates.non_torch(engine)}
     return [
@@ -112,11 +119,13 @@ def _outside(case: Case) -> list[MemoryNode]:
     ]
 
 
-def _engine(case: Case) -> Engine | None:
+def _engine(case: Case) -> "Engine | None":
     """The ledger's engine of the log's arguments; None where it is not vLLM, or tells no version."""
     name, version = case.engine
     if name != "vllm" or version is None or case.stage == "spawned":
         return None
+    from oomctl.analyzers.ledger.engine import Engine, parse_version
+
     try:
         return Engine(
             version=parse_version(version),

@@ -15,9 +15,9 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, Protocol, cast
 
-from oomctl.collectors.artifacts import zips
 from oomctl.schemas.errors import OomctlError
 
+ZIP_MAGIC = b"PK\x03\x04"
 MAX_LAYERS = 4
 MAX_RATIO = 1000
 """Expansion beyond which an archive is no log: the most repetitive real ones reach some hundreds."""
@@ -201,7 +201,7 @@ def members(file: io.BufferedReader, name: str, layers: int = 0) -> Iterator[tup
     if len(head) > 262 and head[257:262] == b"ustar":
         yield from _tar(file, name, layers)
         return
-    if head.startswith(zips.MAGIC) and (name.lower().endswith(".zip") or name == "stdin"):
+    if head.startswith(ZIP_MAGIC) and (name.lower().endswith(".zip") or name == "stdin"):
         yield from _zip(file, name, layers)
         return
     encoding = utf16(head)
@@ -247,6 +247,8 @@ def _opened(file: io.BufferedReader, head: bytes) -> Unpacked | None:
 
 def _zip(file: io.BufferedReader, name: str, layers: int) -> Iterator[tuple[str, io.BufferedReader, list[Unpacked]]]:
     """The files of a zip. One that is not called so is a document, a package or a checkpoint."""
+    from oomctl.collectors.artifacts import zips
+
     for count, (entry, member) in enumerate(zips.entries(file, name)):
         if count >= MAX_MEMBERS:
             raise OomctlError(f"more than {MAX_MEMBERS} members ({name})", "unpack it, and give the logs")

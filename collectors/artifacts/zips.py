@@ -10,7 +10,6 @@ from typing import BinaryIO, cast
 
 from oomctl.schemas.errors import OomctlError
 
-MAGIC = b"PK\x03\x04"
 MAX_DIRECTORY_BYTES = 2**24
 """The directory at the end is read whole: 46 bytes and a name for each entry."""
 _END = struct.Struct("<4s4H2LH")

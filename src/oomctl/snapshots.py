@@ -53,6 +53,20 @@ def open_snapshots(paths: Sequence[str], report: Report) -> Iterator[Snapshot]:
         raise OomctlError(f"none of the {len(skipped)} inputs could be read", "give at least one allocator snapshot")
 
 
+def looks_like_snapshot(head: bytes) -> bool:
+    """Whether a file begins like a pickle of a list or a dict, or like a snapshot's JSON.
+
+    Args:
+        head: Its first bytes, 64 or more where it has them.
+    """
+    if head[:1] == b"\x80" and head[1:2] <= b"\x05":
+        return True
+    if head.startswith((b"(dp", b"(lp", b"(d", b"(l")) and head[2:5].strip(b"p0123456789\n") == b"":
+        return True
+    text = head.lstrip()
+    return text.startswith((b'{"segments"', b'{"device_traces"', b'{"allocator_settings"'))
+
+
 def _is_parquet(path: str) -> bool:
     with Path(path).open("rb") as file:
         return file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
@@ -73,8 +87,6 @@ def load_snapshot_file(target: Target, name: str, stream: io.BufferedReader, pat
     Raises:
         OomctlError: If it cannot be read, or an input of that name was.
     """
-    from oomctl.collectors.artifacts.torch_snapshot.load import looks_like_snapshot
-
     if not looks_like_snapshot(stream.peek(HEAD_BYTES)):
         return None
     from oomctl.collectors.artifacts.torch_snapshot import load_events, load_snapshot

@@ -1,11 +1,11 @@
 """Reads what torch.cuda.memory._dump_snapshot() wrote, in every layout, and never runs what the file says."""
 
 from oomctl.collectors.artifacts.torch_snapshot.layout import read_document
-from oomctl.collectors.artifacts.torch_snapshot.load import load, looks_like_snapshot
+from oomctl.collectors.artifacts.torch_snapshot.load import load
 from oomctl.collectors.artifacts.torch_snapshot.table import load_events
 from oomctl.schemas.heap import Snapshot
 
-__all__ = ["load_events", "load_snapshot", "looks_like_snapshot"]
+__all__ = ["load_events", "load_snapshot"]
 
 
 def load_snapshot(path: str, name: str | None = None) -> Snapshot:

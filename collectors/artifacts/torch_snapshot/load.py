@@ -34,20 +34,6 @@ class _PlainUnpickler(pickle.Unpickler):
         raise _Refused("asks for an object outside the file: not run")
 
 
-def looks_like_snapshot(head: bytes) -> bool:
-    """Whether a file begins like a pickle of a list or a dict, or like a snapshot's JSON.
-
-    Args:
-        head: Its first bytes, 64 or more where it has them.
-    """
-    if head[:1] == b"\x80" and head[1:2] <= b"\x05":
-        return True
-    if head.startswith((b"(dp", b"(lp", b"(d", b"(l")) and head[2:5].strip(b"p0123456789\n") == b"":
-        return True
-    text = head.lstrip()
-    return text.startswith((b'{"segments"', b'{"device_traces"', b'{"allocator_settings"'))
-
-
 @contextmanager
 def load(path: str, name: str) -> Iterator[tuple[Any, int]]:
     """The document in a file and its unpacked size; garbage collection rests until it is let go.
