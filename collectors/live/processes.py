@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from oomctl.collectors.agent.process import boot_id, start_ticks
+from oomctl.collectors.agent.process import boot_id, start_ticks, stat
 
 PROC = Path("/proc")
 INITIAL_PID_NAMESPACE = "pid:[4026531836]"
@@ -79,7 +79,7 @@ def _pids(proc: Path) -> Iterator[int]:
 
 def _parent(pid: int, proc: Path) -> int | None:
     try:
-        return int((proc / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()[1])
+        return int(stat(pid, proc)[1])
     except (OSError, ValueError, IndexError):
         return None
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from oomctl.collectors.agent.process import stat
 from oomctl.collectors.artifacts.logs.pattern import Pattern
 
 MAX_BYTES = 1 << 20
@@ -40,11 +41,11 @@ def read(pid: int, proc: Path) -> Process | None:
     """A process; None if it is gone, is the kernel's own, or waits for its parent to notice its end."""
     folder = proc / str(pid)
     try:
-        stat = (folder / "stat").read_bytes().rpartition(b")")[2].split()
+        fields = stat(pid, proc)
+        state, parent = fields[0], int(fields[1])
         line = _head(folder / "cmdline")
-        if stat[0] in (b"Z", b"X") or not line.strip(b"\0 "):
+        if state in (b"Z", b"X") or not line.strip(b"\0 "):
             return None
-        parent = int(stat[1])
     except (OSError, ValueError, IndexError):
         return None
     arguments = tuple(word.decode("utf-8", "replace") for word in line.rstrip(b"\0 ").split(b"\0"))

@@ -11,6 +11,8 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from oomctl.collectors.agent.process import stat
+
 _INFO = struct.Struct("<QQ11Ii")
 """mask, cgroup, eleven ids, exit code."""
 _GET_INFO = 3 << 30 | _INFO.size << 16 | 0xFF << 8 | 11
@@ -72,7 +74,7 @@ class Ends:
     def _waiting(self, pid: int) -> int | None:
         """The status of one whose parent has not collected it yet."""
         try:
-            fields = (self._proc / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+            fields = stat(pid, self._proc)
             # 0 is also what those see who may not know.
             return int(fields[_EXIT_CODE]) or None if fields[_STATE] in (b"Z", b"X") else None
         except (OSError, ValueError, IndexError):
