@@ -47,7 +47,7 @@ FROM (VALUES
     ('serving', 'generate', '_?\w+_search|_assisted_decoding|_?contrastive_search', 'transformers/generation', NULL, 0.4),
     ('serving', 'generate', '_inner_generation_loop|_generation_step|_run_generation_loop', 'continuous_batching', NULL, 0.4),
     ('serving', 'prefill', '_sample|\w+_search|_assisted_decoding', 'transformers/generation', '\b_prefill\(', 0.7),
-    ('serving', 'layer', 'forward|\w*attention_forward', 'transformers/(models|integrations)', NULL, 0.4),
+    ('serving', 'layer', 'forward|\w*attention_forward', 'transformers/(models|integrations)|(^|/)modeling_\w+\.py$', NULL, 0.4),
     ('any', 'layer', '\w+', '(vllm|sglang)/(\w+/){0,2}(models|layers)/', NULL, 0.4),
     ('serving', 'prefill', 'forward_extend|\w*[Pp]refill\w*|prepare_for_extend|alloc_for_extend|alloc_paged_token_slots_extend|\w*_ragged\w*', NULL, NULL, 0.7),
     ('serving', 'encoder', '_?execute_mm_encoder|get_\w+_features?|(get_|_?embed_|_?process_)multimodal\w*|encode_(images?|videos?|audios?)|\w*_mm_(embeddings?|inputs)|_?process_(image|video|audio)_input', NULL, NULL, 0.7),
@@ -55,7 +55,7 @@ FROM (VALUES
     ('serving', 'encoder', '\w+', NULL, 'self\.(visual|vision\w*|vit|image_encoder|\w*audio_(tower|encoder|model)|video_(tower|encoder))\(', 0.7),
     ('serving', 'encoder', 'forward', '(^|[/_])(vision|visual|vit|siglip\d?|clip|\w+vit|vision_model|audio|audio_encoder|whisper_encoder)\w*\.py$', NULL, 0.6),
     ('serving', 'logits', '_?get_logits|compute_logits|compute_logprobs|(calculate|compute)_log_probs?\w*|gather_logprobs|_?get_prompt_logprobs\w*|log_softmax|\w*mqa_logits\w*', NULL, NULL, 0.6),
-    ('serving', 'logits', 'forward', 'transformers/models', '\blm_head\(', 0.6),
+    ('serving', 'logits', 'forward', 'transformers/models|(^|/)modeling_\w+\.py$', '\blm_head\(', 0.6),
     ('serving', 'decode', '_sample|\w+_search', 'transformers/generation', '\bmodel_forward\(', 0.6),
     ('serving', 'decode', 'Decode|forward_decode|prepare_for_decode|alloc_for_decode|alloc_paged_token_slots_decode|allocateBlock|addSequence|kvCacheAddSequences|_schedule_decoding|retract_decode|check_decode_mem|update_running_batch|append_slots?|_preempt\w*', NULL, NULL, 0.6)
 ) AS marker (phase, part, function_pattern, file_pattern, code_pattern, weight);

@@ -93,7 +93,13 @@ def load_snapshot_file(target: Target, name: str, stream: io.BufferedReader, pat
 
     target.refuse_known({name}, name)
     with on_disk(path, stream) as place:
-        rows = load_events(target.connection, load_snapshot(str(place), name), rank_of(name))
+        try:
+            snapshot = load_snapshot(str(place), name)
+        except OomctlError as error:
+            # Any pickle begins so: whoever gave it may not have meant a snapshot.
+            what = f"not a text log ({name}), and no snapshot that can be read: {error.what.removesuffix(f' ({name})')}"
+            raise OomctlError(what, error.hint, error.exit_code) from error
+        rows = load_events(target.connection, snapshot, rank_of(name))
         target.streams.add(name)
         return verdict.Input(path=name, format="snapshot", bytes=place.stat().st_size, rows=rows)
 
