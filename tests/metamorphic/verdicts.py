@@ -41,7 +41,8 @@ def _lines(incident: Incident) -> Iterator[int]:
     for cause in incident.causes:
         yield from (cite.line for cite in cause.cites if cite.line is not None)
     # "7 later failures followed from it (lines ...)": copies of the message, and the other ranks' own.
-    yield from incident.cascade.lines
+    if incident.cascade is not None:
+        yield from incident.cascade.lines
 
 
 def without(text: str, lines: set[int]) -> str:
