@@ -1,7 +1,7 @@
 """The SQL of oomctl: one question per file, its header saying what it returns.
 
 views/ holds derived views, evidence/ what triage asks, postmortem/ what people ask, checklist/ one item of the deployment
-checklist per file. Each file is plain DuckDB over the
+checklist per file, capacity/ what a request trace is made of. Each file is plain DuckDB over the
 event table of `oomctl schema events --sql`, and takes its parameters by name ($incident_stream).
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     import duckdb
 
-Folder = Literal["views", "evidence", "postmortem", "checklist"]
+Folder = Literal["views", "evidence", "postmortem", "checklist", "capacity"]
 
 _PARAMETER = re.compile(r"\$([a-z_]\w*)")
 _ORDERED = re.compile(r"(?P<asked>.*\nORDER BY (?P<order>.*?)(?:\nLIMIT \d+)?);?\s*", re.DOTALL)

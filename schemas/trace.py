@@ -24,10 +24,12 @@ COLUMNS: dict[str, pl.DataType] = {
     "max_output_tokens": pl.Int64(),
     "cached_tokens": pl.Int64(),
     "status": pl.String(),
+    "weight": pl.Float64(),
     "request": pl.String(),
     "session": pl.String(),
     "turn": pl.Int32(),
     "agent": pl.String(),
+    "cohort": pl.String(),
     "tenant": pl.String(),
     "model": pl.String(),
     "adapter": pl.String(),
@@ -42,10 +44,11 @@ COLUMNS: dict[str, pl.DataType] = {
 """Columns of `Trace.requests`; all but arrival_s, prompt_tokens and status may be null, which means "not told".
 
 arrival_s: seconds from the start of the trace, or of the session where `Trace.clock` is "session".
-output_tokens: as generated; max_output_tokens: as allowed; cached_tokens: of the prompt, as the engine itself reported them.
-status: one of STATUSES.
-session, turn: conversation, and the place in it from 0. agent: which subagent of the session asked; null: the session itself.
-pause: what was waited for before this turn, "tool" or "user"; pause_s: for how long, since the answer of the turn before.
+output_tokens: as generated; max_output_tokens: as allowed; cached_tokens: of the prompt, as the engine reported them.
+status: one of STATUSES. weight: how many requests this one stands for, where a recorder sampled; null: one.
+session, turn: conversation, and the place in it from 0. agent: which subagent of the session asked; null: none.
+cohort: as the source labels it.
+pause: what came before this turn: a wait for "tool", "user" or a sub"agent"; pause_s: how long, since the last answer.
 service_s: from arrival to the last token, as observed.
 *_tokens of system, tool schema, history, retrieved: parts of the prompt.
 """
@@ -113,13 +116,14 @@ class Trace:
 
     Attributes:
         name: What the trace is called.
-        format: Which reader took it: mooncake, azure, claude_code, burstgpt, events.
+        format: Which reader took it: mooncake, azure, burstgpt, csv, claude_code, events.
         requests: One row a request, with the columns of COLUMNS. Rows are in the order of arrival where `clock` is "trace";
             else session by session, each in its own order. `prefixes` has the same order.
         clock: Whether all arrival_s count from one start, or each session's from its own: then sessions have no order among
             each other, and no rate of arrivals can be told.
         prefixes: Block ids of the prompts, or None where the trace has none.
         findings: Traps of the data, each with its count.
+        start: When it begins, as the source has it, or None.
     """
 
     name: str
@@ -128,6 +132,7 @@ class Trace:
     clock: Literal["trace", "session"] = "trace"
     prefixes: Prefixes | None = None
     findings: tuple[Finding, ...] = ()
+    start: str | None = None
 
     def __len__(self) -> int:
         return self.requests.height
@@ -140,6 +145,11 @@ class Trace:
         """
         prefixes = None if self.prefixes is None else self.prefixes.take(rows)
         return replace(self, requests=self.requests[rows], prefixes=prefixes)
+
+    def sorted(self, *keys: pl.Expr) -> "Trace":
+        """The same requests in the order of some keys; those that are equal in all keep theirs."""
+        order = self.requests.select(pl.arg_sort_by(keys, maintain_order=True).cast(pl.Int64)).to_series().to_numpy()
+        return self if (np.diff(order) == 1).all() else self.take(order)
 
     def where(self, condition: pl.Expr) -> "Trace":
         """The requests for which a condition over COLUMNS holds."""

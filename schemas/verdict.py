@@ -9,7 +9,7 @@ SCHEMA = "oomctl.triage/0"
 OomClass = Literal["load_time", "warm_up", "prefill_spike", "decode_growth", "fragmentation", "recovery"]
 Verdict = Literal["oom", "capacity_gate", "not_oom"]
 Resource = Literal["device", "kv_blocks", "host", "slots", "driver"]
-InputFormat = Literal["log", "parquet", "jsonl", "csv", "live", "snapshot"]
+InputFormat = Literal["log", "parquet", "jsonl", "csv", "live", "snapshot", "otlp"]
 Quality = Literal["measured", "derived", "predicted", "estimated", "simulated"]
 
 CODES: dict[OomClass, str] = {

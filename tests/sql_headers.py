@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 ROOM = Path(__file__).parent.parent / "queries"
-FOLDERS = ("views", "evidence", "postmortem", "checklist")
+FOLDERS = ("views", "evidence", "postmortem", "checklist", "capacity")
 PARAMETER = re.compile(r"\$([a-z_]\w*)")
 SCENARIO = "prefill_long_prompt"
 VALUES = {

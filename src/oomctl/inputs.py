@@ -1,14 +1,16 @@
 """Which files a command's arguments mean: files, globs, folders, and - for standard input."""
 
+import io
 import os
 import shutil
 import stat
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from glob import glob, has_magic
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from oomctl.schemas.errors import OomctlError
 
@@ -77,6 +79,23 @@ def refuse_devices(path: str) -> None:
     mode = Path(path).stat().st_mode
     if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
         raise OomctlError(f"a device, not a log ({label(path)})", "give a file; - reads standard input")
+
+
+@contextmanager
+def opened(path: str) -> Iterator[io.BufferedReader]:
+    """An input's bytes, as they lie.
+
+    Raises:
+        OomctlError: If it is a device, or standard input is closed.
+    """
+    if path == STDIN:
+        if sys.stdin is None:
+            raise OomctlError("standard input is closed (stdin)", "pipe a log into it, or give a path")
+        yield cast(io.BufferedReader, sys.stdin.buffer)
+    else:
+        refuse_devices(path)
+        with Path(path).open("rb") as file:
+            yield file
 
 
 @contextmanager

@@ -4,21 +4,21 @@ import errno
 import io
 import os
 import stat
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from oomctl import progress, rotation
-from oomctl.inputs import STDIN, Report, expand, label, refuse_devices, unreadable
+from oomctl.inputs import STDIN, Report, expand, label, opened, unreadable
 from oomctl.schemas import storage, text_forms, verdict
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.rows import Row
 from oomctl.snapshots import load_snapshot_file
+from oomctl.spans import load_span_file
 from oomctl.tables import load_table
 from oomctl.target import Target
 
@@ -114,7 +114,7 @@ def _load(target: Target, path: str, report: Report) -> list[verdict.Input]:
             from oomctl.recordings import load_recording
 
             return [load_recording(target, path, report)]
-        with _opened(path) as file:
+        with opened(path) as file:
             target.watch(label(path), file)
             for name, stream, unpackers in members(file, label(path)):
                 empty = False
@@ -145,7 +145,7 @@ def _is_log(path: str) -> bool:
     from oomctl.collectors.artifacts.unpack import members
 
     try:
-        with _opened(path) as file:
+        with opened(path) as file:
             for name, stream, _ in members(file, label(path)):
                 head = stream.peek(text_forms.HEAD_BYTES)
                 return name == label(path) and not head.startswith((LIVE_MAGIC, storage.PARQUET_MAGIC))
@@ -161,9 +161,9 @@ def _load_rotated(target: Target, paths: Sequence[str], report: Report) -> list[
     unpackers: list[Unpacked] = []
 
     @contextmanager
-    def opened(name: str) -> Iterator[io.BufferedReader | None]:
+    def part(name: str) -> Iterator[io.BufferedReader | None]:
         try:
-            with _opened(name) as file:
+            with opened(name) as file:
                 target.watch(label(name), file)
                 _, stream, own = next(iter(members(file, label(name))))
                 unpackers[:] = own
@@ -174,7 +174,7 @@ def _load_rotated(target: Target, paths: Sequence[str], report: Report) -> list[
             report(unreadable(name, error))
             yield None
 
-    chain = rotation.Chain(paths, opened)
+    chain = rotation.Chain(paths, part)
     try:
         found = _load_log(target, label(paths[-1]), io.BufferedReader(chain), unpackers, report, chain)
     except OomctlError as error:
@@ -199,6 +199,7 @@ def _load_member(
     return (
         load_table(target, name, stream, path, report)
         or load_snapshot_file(target, name, stream, path)
+        or load_span_file(target, name, stream, report)
         or _load_log(target, name, stream, unpackers, report)
     )
 
@@ -269,15 +270,3 @@ def _is_file(file: io.BufferedReader) -> bool:
 
 def _problem(unpackers: "list[Unpacked]") -> str | None:
     return next((unpacker.problem for unpacker in unpackers if unpacker.problem), None)
-
-
-@contextmanager
-def _opened(path: str) -> Iterator[io.BufferedReader]:
-    if path == STDIN:
-        if sys.stdin is None:
-            raise OomctlError("standard input is closed (stdin)", "pipe a log into it, or give a path")
-        yield cast(io.BufferedReader, sys.stdin.buffer)
-    else:
-        refuse_devices(path)
-        with Path(path).open("rb") as file:
-            yield file

@@ -86,7 +86,13 @@ VIEWS = {
     "phase_marker": Fixture("healthy"),
     "story": Fixture("hand"),
 }
-FIXTURES: dict[queries.Folder, dict[str, Fixture]] = {"views": VIEWS, "evidence": EVIDENCE, "postmortem": POSTMORTEM}
+CAPACITY = {"requests": Fixture("hand"), "tool_waits": Fixture("hand")}
+FIXTURES: dict[queries.Folder, dict[str, Fixture]] = {
+    "views": VIEWS,
+    "evidence": EVIDENCE,
+    "postmortem": POSTMORTEM,
+    "capacity": CAPACITY,
+}
 
 HAND: Sequence[Row] = [
     make_row("oom", {"resource": "device", "api": "torch"}, COMMON | {"seq": 5, "line": 4}),
@@ -141,12 +147,19 @@ HAND: Sequence[Row] = [
             (3, 41, 50, 9 << 30, "1"), (4, 41, 51, 6 << 30, "0"), (5, 41, 52, 7 << 30, "0"), (6, 40, 53, 8 << 30, "0"),
         ]
     ),
+    *(
+        make_row(
+            "request", {"session_id": "s", "request_id": name, "event": f"tool_wait_{what}"},
+            {"stream": "spans", "seq": seq, "ts": seq * 10**6, "source": "otlp"},
+        )
+        for seq, name, what in [(1, "t1", "started"), (2, "t2", "started"), (3, "t3", "ended"), (4, "t1", "ended")]
+    ),
 ]  # fmt: skip
 """A dump of three requests after a failure; another after it that is no part of it, and one before it.
 
 Then the host's side: who held its memory, how full it was, and a probe that failed. Then three streams of another worker,
 one of whose clocks jumps back. An allocator's snapshot has counters and two failed allocations. The processes of
-two lives of that worker come last.
+two lives of that worker come next, and of three calls of tools one with its end.
 """
 
 

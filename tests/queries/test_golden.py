@@ -10,7 +10,7 @@ from oomctl.cli.render.rows import plain, rows_csv
 from tests.queries.fixtures import FIXTURES, answer
 
 GOLDEN = Path(__file__).parent / "golden"
-FOLDERS: tuple[queries.Folder, ...] = ("views", "evidence", "postmortem")
+FOLDERS: tuple[queries.Folder, ...] = ("views", "evidence", "postmortem", "capacity")
 ALL = [(folder, name) for folder in FOLDERS for name in queries.names(folder)]
 
 

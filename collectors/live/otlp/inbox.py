@@ -19,6 +19,24 @@ class Refused(ValueError):
     """A body that is no export of traces."""
 
 
+def decode(body: bytes, content_type: str) -> ExportTraceServiceRequest:
+    """An export out of a request's body, or out of a line of a file of them.
+
+    Raises:
+        Refused: If it is no export of traces.
+    """
+    export = ExportTraceServiceRequest()
+    try:
+        if "json" in content_type:
+            # Ids come as hex there and are read as base64: other bytes than were meant, and not used.
+            Parse(body, export, ignore_unknown_fields=True, max_recursion_depth=50)
+        else:
+            export.ParseFromString(body)
+    except (DecodeError, ParseError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise Refused(str(error)[:200]) from error
+    return export
+
+
 class Inbox:
     """Takes exports in from the servers' threads, gives rows out to the recorder's.
 
@@ -50,16 +68,7 @@ class Inbox:
         Raises:
             Refused: If it is no export of traces.
         """
-        export = ExportTraceServiceRequest()
-        try:
-            if "json" in content_type:
-                # Ids come as hex there and are read as base64: other bytes than were meant, and not used.
-                Parse(body, export, ignore_unknown_fields=True, max_recursion_depth=50)
-            else:
-                export.ParseFromString(body)
-        except (DecodeError, ParseError, UnicodeDecodeError, RecursionError, ValueError) as error:
-            raise Refused(str(error)[:200]) from error
-        self.take(export)
+        self.take(decode(body, content_type))
 
     def lose(self, reason: str, count: int) -> None:
         """Count what could not be taken."""

@@ -1,0 +1,112 @@
+"""Mooncake's traces, a JSON object a line: timestamp in ms, input_length, output_length, hash_ids.
+
+Source: https://github.com/kvcache-ai/Mooncake (FAST25-release). Others publish in the same form with a session or a tenant.
+"""
+
+from typing import BinaryIO
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from oomctl.collectors.artifacts.traces.blocks import BlockIds, odd_blocks, parse_hashes
+from oomctl.collectors.artifacts.traces.outcomes import statuses, unread
+from oomctl.schemas.errors import OomctlError
+from oomctl.schemas.trace import Trace, request_table
+
+Text = str | int | None
+
+
+class _Line(msgspec.Struct):
+    input_length: int
+    output_length: int | None = None
+    timestamp: float | None = None
+    hash_ids: msgspec.Raw = msgspec.Raw()
+    session_id: Text = None
+    chat_id: Text = None
+    parent_chat_id: Text = None
+    tenant: Text = None
+    user_id: Text = None
+    model: Text = None
+    block_size: int | None = None
+
+
+class MooncakeReader:
+    """Reads JSON lines with an input_length."""
+
+    def __init__(self) -> None:
+        self._lines: list[tuple[float, int, int | None, Text, Text, Text]] = []
+        self._blocks = BlockIds()
+        self._block_tokens: int | None = None
+        self._unread = 0
+        self._session_of: dict[str | int, str | int] = {}
+
+    @staticmethod
+    def claims(head: bytes) -> bool:
+        """A JSON object with an input_length in its first line."""
+        first = head.lstrip().split(b"\n", 1)[0]
+        return first.startswith(b"{") and b'"input_length"' in first
+
+    def add(self, stream: BinaryIO, name: str) -> None:
+        """Read a file, line by line; lines that are no request are counted."""
+        decoder = msgspec.json.Decoder(_Line)
+        taken = len(self._lines)
+        for text in stream:
+            if text.isspace():
+                continue
+            try:
+                line = decoder.decode(text)
+            except msgspec.MsgspecError:
+                self._unread += 1
+                continue
+            if line.input_length < 0 or (line.output_length or 0) < 0:
+                self._unread += 1
+                continue
+            self._block_tokens = self._block_tokens or line.block_size
+            self._blocks.add(parse_hashes(bytes(line.hash_ids)))
+            self._lines.append(
+                (
+                    (line.timestamp or 0.0) / 1000,
+                    line.input_length,
+                    line.output_length,
+                    self._session(line),
+                    line.tenant if line.tenant is not None else line.user_id,
+                    line.model,
+                )
+            )
+        if len(self._lines) == taken:
+            raise OomctlError(f"no line that is a request ({name})", "give a trace with input_length and output_length")
+
+    def finish(self, name: str) -> Trace:
+        """The trace of all files that were added."""
+        arrival, prompts, outputs, sessions, tenants, models = zip(*self._lines, strict=True)
+        arrival_s = np.array(arrival)
+        prefixes, odd = self._blocks.finish(np.array(prompts, dtype=np.int64), self._block_tokens)
+        status, failures = statuses(pl.Series(outputs, dtype=pl.Int64))
+        table = request_table(
+            {
+                "arrival_s": arrival_s - arrival_s.min(),
+                "prompt_tokens": prompts,
+                "output_tokens": outputs,
+                "session": list(map(_text, sessions)),
+                "tenant": list(map(_text, tenants)),
+                "model": list(map(_text, models)),
+                "status": status,
+            }
+        )
+        findings = (*failures, *odd_blocks(odd), *unread(self._unread, "lines"))
+        return Trace(name, "mooncake", table, prefixes=prefixes, findings=findings).sorted(pl.col("arrival_s"))
+
+    def _session(self, line: _Line) -> Text:
+        """As named, else the first of a chain of chats, each of which names the one before."""
+        if line.session_id is not None or line.chat_id is None:
+            return line.session_id
+        parent = line.parent_chat_id
+        root = self._session_of.get(parent, parent) if parent not in (None, -1, "-1", "") else line.chat_id
+        assert root is not None
+        self._session_of[line.chat_id] = root
+        return root
+
+
+def _text(value: Text) -> str | None:
+    return None if value is None else str(value)
