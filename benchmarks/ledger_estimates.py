@@ -49,7 +49,9 @@ def outcomes(row: Row, shape: ModelShape, engine: Engine) -> Iterator[Outcome]:
             yield from _inside(row, "activation", estimates.activation(shape, engine, layers, last), figures[name])
             yield from _inside(row, "non_torch", estimates.non_torch(engine), figures[name])
         if rank == 0:
-            yield from _inside(row, "graph", estimates.graphs(shape, engine, layers), printed, "graph_gib")
+            captured = estimates.graphs(shape, engine, layers)
+            yield from _inside(row, "graph", captured, printed, "graph_gib")
+            yield from _inside(row, "graph charge", estimates.graph_charge(captured), printed, "graph_estimated_gib")
             yield from _inside(row, "context", estimates.context(engine), printed, "init_cuda_gib")
 
 

@@ -34,6 +34,13 @@ def _share(text: str) -> float:
     return value
 
 
+def _ratio(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 2**16:
+        raise ValueError
+    return value
+
+
 def _positive(text: str) -> int:
     value = _count(text)
     if value < 1:
@@ -86,8 +93,15 @@ _SGLANG: dict[str, Reader] = {
     "--kv-cache-dtype": ("kv_dtype", str),
     "--quantization": ("quantization", str),
     "--max-total-tokens": ("max_tokens", _positive),
+    "--swa-full-tokens-ratio": ("window_share", _share),
+    "--mamba-full-memory-ratio": ("state_share", _ratio),
+    "--max-mamba-cache-size": ("state_slots", _positive),
 }
-_SGLANG_FLAGS: dict[str, tuple[str, Any]] = {"--disable-cuda-graph": ("eager", True)}
+_SGLANG_FLAGS: dict[str, tuple[str, Any]] = {
+    "--disable-cuda-graph": ("eager", True),
+    "--disable-hybrid-swa-memory": ("hybrid_groups", False),
+    "--enable-ep-moe": ("expert_parallel", True),
+}
 # They move memory, and the ledger does not count it yet: said, never passed over.
 _NOT_COUNTED = (
     "--cpu-offload-gb", "--data-parallel-size", "-dp", "--dp-size", "--dp", "--decode-context-parallel-size", "-dcp",

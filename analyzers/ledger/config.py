@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from oomctl.analyzers.ledger.architectures import ARCHITECTURES, Traits
+import msgspec
+
+from oomctl.analyzers.ledger.architectures import ARCHITECTURES, Traits, assumed
+from oomctl.analyzers.ledger.feeds import feed_forward, mlp, moe, searched
 from oomctl.analyzers.ledger.fields import Fields
-from oomctl.analyzers.ledger.mixers import attention_kinds, mixer
+from oomctl.analyzers.ledger.mixers import attention_kinds, grouped, mixer
 from oomctl.analyzers.ledger.quantization import read_quantization
+from oomctl.analyzers.ledger.recurrent import mamba2
 from oomctl.analyzers.ledger.rotary import ropes
-from oomctl.analyzers.ledger.shape import Layer, Mla, Mlp, ModelShape, Moe, State
+from oomctl.analyzers.ledger.shape import Attention, Layer, Mla, ModelShape, State
 from oomctl.analyzers.ledger.vision import read_vision
 from oomctl.schemas.errors import OomctlError
 
@@ -62,23 +66,19 @@ def from_mapping(
     )
     if nested is not None and nested.object("text_config"):
         nested = nested.object("text_config")
-    fields = nested or top
+    fields = (nested or top).flat("attn_config", "ffn_config")
     architecture = next(iter(top.words("architectures")), "") or str(top.get("model_type") or "unknown")
-    traits = ARCHITECTURES.get(architecture)
-    lower_bounds = (
-        [] if traits is not None else [f"architecture {architecture[:80]} is not known: counted as a plain decoder"]
-    )
-    traits = traits or Traits()
-    if not traits.complete:
-        lower_bounds.append(f"parts of {architecture} are not counted")
-    vision = read_vision(top, fields.need("hidden_size", "n_embd", "d_model")) if top.object("vision_config") else None
+    traits, lower_bounds = _traits(top, fields, architecture)
+    if fields.flag("is_encoder_decoder") or fields.get("encoder_layers"):
+        raise OomctlError(f"{architecture[:80]} has an encoder and a decoder, which are not modelled ({where})")
+    vision = read_vision(top, fields.need("hidden_size")) if top.object("vision_config") else None
     if vision is None and top.object("vision_config"):
         lower_bounds.append("the vision tower is not counted")
     if top.object("audio_config"):
         lower_bounds.append("the audio tower is not counted")
     count = _layer_count(fields)
     kinds = attention_kinds(fields, count, architecture)
-    layers = tuple(_layer(fields, traits, kind, index) for index, kind in enumerate(kinds))
+    layers = _layers(fields, traits, kinds)
     tied = fields.get("tie_word_embeddings")
     tied = top.get("tie_word_embeddings") if tied is None else tied
     declared = top.get("quantization_config") or fields.get("quantization_config") or quantization or {}
@@ -89,18 +89,19 @@ def from_mapping(
     return ModelShape(
         name=name,
         architecture=architecture,
-        hidden=fields.need("hidden_size", "n_embd", "d_model"),
-        vocabulary=fields.need("vocab_size", "padded_vocab_size"),
+        hidden=fields.need("hidden_size"),
+        vocabulary=fields.need("vocab_size"),
         layers=layers,
         draft_layers=(layers[attends[-1]],) * drafts if attends else (),
         tied_embeddings=traits.tied if tied is None else bool(tied),
-        head_bias=traits.head_bias,
+        beside_embedding=_beside_embedding(fields, traits),
+        head_bias=fields.flag("lm_head_bias", default=traits.head_bias),
         norm_bias=traits.norm_bias,
         element_bytes=_element_bytes(top, fields),
         ropes=ropes(fields, _rotary_dim(fields, layers), kinds, traits.rotary_float32)
         if attends and traits.rotates
         else (),
-        max_positions=_positions(fields, bool(attends)),
+        max_positions=_positions(fields),
         vision=vision,
         quantization=read_quantization(declared, where),
         lower_bounds=tuple(lower_bounds),
@@ -108,9 +109,32 @@ def from_mapping(
     )
 
 
-def _positions(fields: Fields, attends: bool) -> int:
-    names = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
-    return fields.need(*names) if attends else fields.maybe(*names) or UNBOUNDED
+def _traits(top: Fields, fields: Fields, architecture: str) -> tuple[Traits, list[str]]:
+    """What is known of an architecture, and what makes the figure a lower bound."""
+    known = ARCHITECTURES.get(architecture)
+    if known is None:
+        text = f"architecture {architecture[:80]} is not known: counted as the least that a decoder has"
+        return assumed(str(fields.get("hidden_act", "activation_function", "hidden_activation") or "")), [text]
+    if architecture.startswith(("Llava", "InternVL")):
+        # The language model of these is one of several, which its own config names.
+        inner = next(iter(fields.words("architectures")), "")
+        known = ARCHITECTURES.get(inner, known)
+    # Falcon norms once where attention and feed-forward run beside each other, but for its later layout.
+    doubled = fields.flag("new_decoder_architecture") and fields.maybe("num_ln_in_parallel_attn") != 1
+    if doubled or fields.get("parallel_attn") is False:
+        known = msgspec.structs.replace(known, norms=2)
+    return known, [] if known.complete else [f"parts of {architecture} are not counted"]
+
+
+def _beside_embedding(fields: Fields, traits: Traits) -> tuple[int, ...]:
+    """Elements of what the embedding is added to or normed by: whole on the first stage."""
+    hidden = fields.need("hidden_size")
+    table = () if traits.positions is None else ((fields.need("max_position_embeddings") + traits.positions) * hidden,)
+    return (*table, *((2 * hidden,) if traits.embedding_norm else ()))
+
+
+def _positions(fields: Fields) -> int:
+    return fields.maybe("max_position_embeddings", "model_max_length") or UNBOUNDED
 
 
 def _read(path: Path) -> tuple[dict[str, Any], str]:
@@ -134,14 +158,14 @@ def _read(path: Path) -> tuple[dict[str, Any], str]:
 def _layer_count(fields: Fields) -> int:
     pattern = fields.get("hybrid_override_pattern")
     listed = len(pattern) if isinstance(pattern, str) else len(fields.words("layers_block_type"))
-    count = listed or fields.need("num_hidden_layers", "n_layer", "num_layers")
+    count = listed or len(fields.objects("block_configs")) or fields.need("num_hidden_layers")
     if count > _MOST_LAYERS:
         raise OomctlError(f"{count} layers are more than any model has ({fields.where})")
     return count
 
 
 def _element_bytes(top: Fields, fields: Fields) -> int:
-    name = str(top.get("dtype", "torch_dtype") or fields.get("dtype", "torch_dtype") or "bfloat16").removeprefix("torch.")
+    name = str(top.get("dtype") or fields.get("dtype") or "bfloat16").removeprefix("torch.")
     if name not in DTYPE_BYTES:
         raise OomctlError(f'dtype "{name[:40]}" is not known ({top.where})', f"known: {', '.join(DTYPE_BYTES)}")
     # An engine serves a float32 checkpoint in half precision unless told otherwise.
@@ -156,84 +180,39 @@ def _rotary_dim(fields: Fields, layers: tuple[Layer, ...]) -> int:
     if explicit:
         return explicit
     head = fields.maybe("head_dim") or fields.need("hidden_size") // fields.need("num_attention_heads")
-    share = fields.get("partial_rotary_factor") or fields.object("rope_parameters").get("partial_rotary_factor")
+    share = fields.get("partial_rotary_factor", "rotary_pct", "rope_pct")
+    share = share or fields.object("rope_parameters").get("partial_rotary_factor")
     return int(head * share) if isinstance(share, int | float) and 0 < share <= 1 else head
+
+
+def _layers(fields: Fields, traits: Traits, kinds: list[str]) -> tuple[Layer, ...]:
+    blocks = fields.objects("block_configs")
+    if blocks:
+        return tuple(_searched(block, fields, traits) for block in blocks)
+    return tuple(_layer(fields, traits, kind, index) for index, kind in enumerate(kinds))
 
 
 def _layer(fields: Fields, traits: Traits, kind: str, index: int) -> Layer:
     alone = kind in ("mamba_only", "attention_only", "mlp_only", "moe_only")
     if kind == "mlp_only":
-        return Layer(mixer=None, feed_forward=_mlp(fields, traits), norms=1)
+        return Layer(mixer=None, feed_forward=mlp(fields, traits), norms=1)
     if kind == "moe_only":
-        return Layer(mixer=None, feed_forward=_moe(fields, traits, index), norms=1)
+        return Layer(mixer=None, feed_forward=moe(fields, traits), norms=1)
     return Layer(
-        mixer=mixer(fields, traits, kind),
-        feed_forward=None if alone else _feed_forward(fields, traits, index),
+        mixer=mixer(fields, traits, "full_attention" if kind == "parallel" else kind),
+        beside=mamba2(fields) if kind == "parallel" else None,
+        feed_forward=None if alone else feed_forward(fields, traits, index),
         norms=1 if alone else traits.norms,
     )
 
 
-def _feed_forward(fields: Fields, traits: Traits, index: int) -> Mlp | Moe:
-    return _moe(fields, traits, index) if _is_sparse(fields, index) else _mlp(fields, traits)
-
-
-def _experts(fields: Fields) -> int:
-    return fields.maybe("n_routed_experts", "num_local_experts", "num_experts") or 0
-
-
-def _is_sparse(fields: Fields, index: int) -> bool:
-    """Whether a layer has experts, by the fields that models use to say so."""
-    if not _experts(fields):
-        return False
-    frequency = fields.get("moe_layer_freq")
-    if isinstance(frequency, list):
-        return index < len(frequency) and bool(frequency[index])
-    if index < (fields.maybe("first_k_dense_replace", "num_dense_layers") or 0):
-        return False
-    period = fields.maybe("expert_layer_period")
-    if period:
-        return index % period == (fields.maybe("expert_layer_offset") or 0)
-    dense = fields.get("mlp_only_layers")
-    if isinstance(dense, list) and index in dense:
-        return False
-    step = fields.maybe("decoder_sparse_step", "interleave_moe_layer_step") or 1
-    return (index + 1) % step == 0 and index % (frequency if isinstance(frequency, int) and frequency > 0 else 1) == 0
-
-
-def _mlp(fields: Fields, traits: Traits) -> Mlp:
-    bias = fields.flag("mlp_bias", default=bool(traits.mlp_bias))
-    width = fields.need("intermediate_size_mlp", "intermediate_size", "ffn_hidden_size", "n_inner", "block_ff_dim")
-    step, scale = fields.maybe("block_multiple_of"), fields.get("block_ffn_dim_multiplier")
-    if step and fields.flag("block_auto_adjust_ff_dim"):
-        # LFM 2 gives the width of an ungated layer. Source: vLLM model_executor/models/lfm2.py, Lfm2MLP.
-        width = int(2 * width / 3 * (scale if isinstance(scale, int | float) and 0 < scale < 2**16 else 1))
-        width = -(-width // step) * step
-    return Mlp(
-        intermediate=width,
-        gated=traits.gated,
-        bias=bias,
-    )
-
-
-def _moe(fields: Fields, traits: Traits, index: int) -> Moe:
-    width = fields.need("moe_intermediate_size", "intermediate_size")
-    shared = fields.maybe(
-        "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size"
-    )
-    number = fields.maybe("n_shared_experts", "num_shared_experts") or 0
-    if shared is None:
-        # Llama 4's shared expert has no field of its own.
-        shared = number * width if number else width if fields.get("intermediate_size_mlp") else 0
-    bias = fields.flag("mlp_bias", default=bool(traits.mlp_bias))
-    return Moe(
-        experts=_experts(fields),
-        active=fields.maybe("num_experts_per_tok", "num_experts_per_token", "experts_per_token", "top_k_experts"),
-        intermediate=width,
-        shared_intermediate=shared,
-        shared_gate=traits.shared_gate and shared > 0,
-        gated=traits.gated,
-        bias=bias,
-        router_bias=bias or fields.get("scoring_func") == "sigmoid",
-        latent=fields.maybe("moe_latent_size"),
-        dense=_mlp(fields, traits) if fields.flag("enable_moe_block") else None,
-    )
+def _searched(block: Fields, fields: Fields, traits: Traits) -> Layer:
+    """A layer of its own kind: attention with its own number of KV heads, or none, and a width of its own, or none."""
+    attention, feed = block.object("attention"), searched(block.object("ffn"), fields)
+    own: Attention | None = None
+    if not attention.flag("no_op"):
+        group = attention.maybe("n_heads_in_group")
+        if not group or attention.flag("replace_with_linear"):
+            raise OomctlError(f"an attention block of block_configs is not known ({fields.where})")
+        own = grouped(fields, traits, fields.need("num_attention_heads") // group)
+    return Layer(mixer=own, feed_forward=feed, norms=(own is not None) + (feed is not None))

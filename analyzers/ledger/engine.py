@@ -64,6 +64,12 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     """SGLang's `--mem-fraction-static`."""
     max_tokens: int | None = None
     """SGLang's `--max-total-tokens`."""
+    window_share: float = 0.8
+    """SGLang's `--swa-full-tokens-ratio`: tokens of windowed layers per token of the others."""
+    state_share: float = 0.9
+    """SGLang's `--mamba-full-memory-ratio`: bytes of recurrent states per byte of keys and values."""
+    state_slots: int | None = None
+    """SGLang's `--max-mamba-cache-size`."""
 
     def capture_sizes(self) -> tuple[int, ...]:
         """Batch sizes of which graphs are captured.

@@ -63,6 +63,8 @@ def specs(layers: tuple[Layer, ...], shape: ModelShape, engine: Engine) -> list[
             found.extend(_latent(mixer, shape, engine))
         elif isinstance(mixer, State):
             found.append(_state(mixer, shape, engine))
+        if layer.beside is not None:
+            found.append(_state(layer.beside, shape, engine))
     return found
 
 
@@ -138,7 +140,7 @@ def blocks_of(pool_bytes: int, own: KvLayout) -> int:
 
 def max_concurrency(blocks: int, own: KvLayout, engine: Engine, max_model_len: int) -> float:
     """Requests of the maximum length at once, as the engine prints it."""
-    if engine.is_v0:
+    if engine.is_v0 or engine.name == "sglang":
         return blocks * own.groups[0].block_tokens / max_model_len if own.groups else 0.0
     return blocks / own.blocks_per_request if own.blocks_per_request else 0.0
 
@@ -152,7 +154,7 @@ def printed_tokens(blocks: int, own: KvLayout, engine: Engine, max_model_len: in
     if not own.groups:
         return 0
     smallest = min(group.block_tokens for group in own.groups)
-    if engine.is_v0:
+    if engine.is_v0 or engine.name == "sglang":
         return blocks * smallest
     if engine.version >= (0, 21):
         return int(max_concurrency(blocks, own, engine, max_model_len) * max_model_len)

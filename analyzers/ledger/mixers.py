@@ -1,5 +1,7 @@
 """What mixes the tokens in each layer: attention of some span, or a recurrent state."""
 
+from typing import Any
+
 from oomctl.analyzers.ledger.architectures import Traits
 from oomctl.analyzers.ledger.fields import Fields
 from oomctl.analyzers.ledger.recurrent import RECURRENT, recurrent
@@ -24,16 +26,25 @@ def attention_kinds(fields: Fields, count: int, architecture: str) -> list[str]:
     """The kind of each layer, from whichever field tells.
 
     Returns:
-        One of full_attention, sliding_attention, chunked_attention, linear_attention, kda, mamba, short_conv, or of the
-        kinds that end in `_only` (a layer without the other half), per layer.
+        One of full_attention, sliding_attention, chunked_attention, linear_attention, lightning, kda, mamba, short_conv,
+        parallel (attention and a Mamba beside it), or of the kinds that end in `_only` (a layer without the other half),
+        per layer.
     """
     if fields.get("state_size") and not fields.get("num_attention_heads"):
         return ["mamba_only"] * count
-    pattern = fields.get("hybrid_override_pattern")
-    if isinstance(pattern, str):
-        if set(pattern) - set(_PATTERN):
+    if fields.get("mamba_d_ssm"):
+        return ["parallel"] * count
+    attending = fields.get("attn_layer_indices")
+    if isinstance(attending, list):
+        return ["full_attention" if index in attending else "mamba" for index in range(count)]
+    flags = fields.numbers("attn_type_list")
+    if flags:
+        return ["full_attention" if flag else "lightning" for flag in flags[:count]]
+    letters = fields.get("hybrid_override_pattern")
+    if isinstance(letters, str):
+        if set(letters) - set(_PATTERN):
             raise OomctlError(f"hybrid_override_pattern has letters that are not known ({fields.where})", "known: M E * -")
-        return [_PATTERN[letter] for letter in pattern]
+        return [_PATTERN[letter] for letter in letters]
     listed = fields.words("layer_types") or fields.words("layers_block_type")
     if listed:
         # Where feed-forward layers are listed too, every layer is one half.
@@ -63,6 +74,11 @@ def attention_kinds(fields: Fields, count: int, architecture: str) -> list[str]:
         return ["full_attention" if (index + 1) % 4 == 0 else "chunked_attention" for index in range(count)]
     if not window_of(fields):
         return ["full_attention"] * count
+    pattern = fields.get("sliding_window_pattern")
+    if isinstance(pattern, str) and set(pattern) == {"L", "G"}:
+        # Of EXAONE 4: local and global layers in turn, and the last one global.
+        kinds = [pattern[index % len(pattern)] for index in range(count - 1)] + ["G"]
+        return ["full_attention" if kind == "G" else "sliding_attention" for kind in kinds]
     step = fields.maybe("sliding_window_pattern") or {"Gemma2ForCausalLM": 2}.get(architecture)
     if step is None and architecture.startswith("Gemma3"):
         step = 6
@@ -90,26 +106,45 @@ def mixer(fields: Fields, traits: Traits, kind: str) -> Attention | Mla | State:
 def _attention(fields: Fields, traits: Traits, kind: str) -> Attention:
     sliding = kind == "sliding_attention"
     # Some models give their windowed or their global layers heads of their own.
-    heads = (fields.maybe("swa_num_attention_heads") if sliding else None) or fields.need("num_attention_heads", "n_head")
+    heads = (fields.maybe("swa_num_attention_heads") if sliding else None) or fields.need("num_attention_heads")
     own_kv = fields.maybe("swa_num_key_value_heads") if sliding else fields.maybe("num_global_key_value_heads")
     own_dim = fields.maybe("swa_head_dim") if sliding else fields.maybe("global_head_dim")
-    dim = own_dim or fields.maybe("head_dim", "attention_head_dim") or fields.need("hidden_size", "n_embd") // heads
+    dim = own_dim or fields.maybe("head_dim") or fields.need("hidden_size") // heads
     value = (
         (fields.maybe("swa_v_head_dim") if sliding else None) or (None if own_dim else fields.maybe("v_head_dim")) or dim
     )
-    bias = fields.get("attention_bias", "qkv_bias")
     return Attention(
         heads=heads,
-        kv_heads=own_kv or fields.maybe("num_key_value_heads", "multi_query_group_num", "n_head_kv") or heads,
+        kv_heads=own_kv or _kv_heads(fields, heads),
         head_dim=dim,
         value_dim=value,
-        qkv_bias=bool(traits.qkv_bias) if bias is None else bool(bias),
-        output_bias=bool(traits.output_bias) if bias is None or not traits.output_bias else bool(bias),
-        qk_norm=traits.qk_norm or fields.flag("use_qk_norm"),
+        **_added(fields, traits),
         gated=traits.attention_gate and fields.flag("attn_output_gate", default=True),
         window=window_of(fields) if sliding else None,
         chunk=fields.maybe("attention_chunk_size") if kind == "chunked_attention" else None,
     )
+
+
+def grouped(fields: Fields, traits: Traits, kv_heads: int) -> Attention:
+    """Attention of a layer that has its own number of KV heads."""
+    heads = fields.need("num_attention_heads")
+    dim = fields.maybe("head_dim") or fields.need("hidden_size") // heads
+    return Attention(heads=heads, kv_heads=kv_heads, head_dim=dim, value_dim=dim, **_added(fields, traits))
+
+
+def _kv_heads(fields: Fields, heads: int) -> int:
+    if fields.flag("multi_query") and not fields.flag("new_decoder_architecture"):
+        return 1
+    return fields.maybe("num_key_value_heads") or heads
+
+
+def _added(fields: Fields, traits: Traits) -> dict[str, Any]:
+    """Biases and norms of a layer's attention."""
+    names = ("attention_bias", "qkv_bias", "add_qkv_bias", "use_qkv_bias", "use_bias", "bias")
+    bias = fields.flag(*names, default=traits.qkv_bias)
+    norm = traits.qk_norm or (traits.named_qk_norm if fields.flag("use_qk_norm", "qk_layernorm", "qk_norm") else "")
+    output = fields.flag("attention_out_bias", default=traits.output_bias and bias)
+    return {"qkv_bias": bias, "output_bias": output, "qk_norm": norm}
 
 
 def _mla(fields: Fields) -> Mla:

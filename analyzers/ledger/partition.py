@@ -56,18 +56,3 @@ def kv_heads_per_rank(heads: int, ranks: int) -> int:
     if (heads % ranks if heads >= ranks else ranks % heads) != 0:
         raise OomctlError(f"{heads} KV heads do not divide over {ranks} tensor-parallel ranks", None, ExitCode.USAGE)
     return max(heads // ranks, 1)
-
-
-def mxfp4_padded(width: int, hidden: int, version: tuple[int, int]) -> tuple[int, int, int]:
-    """(width of gate and up, width of down, hidden) of experts as an MXFP4 kernel lays them out.
-
-    The hidden size goes up to 256. Before 0.17 the width went up to 64, since then that of gate and up to 128 and that of
-    down to 32. Source: vLLM quantization/mxfp4.py has the steps of each kernel; which of them a matrix gets on Hopper,
-    where Triton's kernels swizzle, is read off printed figures (gpt-oss-20b: 13.47, then 13.64 and, on two ranks, 7.01
-    GiB). Marlin on older devices pads both widths to 128: 0.4 per cent more.
-
-    >>> mxfp4_padded(2880, 2880, (0, 19)), mxfp4_padded(1440, 2880, (0, 12))
-    ((2944, 2880, 3072), (1472, 1472, 3072))
-    """
-    up, down = (128, 32) if version >= (0, 17) else (64, 64)
-    return -(-width // up) * up, -(-width // down) * down, -(-hidden // 256) * 256

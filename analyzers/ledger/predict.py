@@ -66,7 +66,10 @@ def predict(shape: ModelShape, engine: Engine, device: int | None = None, checkp
         summary=Summary(**dict.fromkeys(Summary.__struct_fields__)),
         notes=notes,
     )
-    budget.add_pool(ledger, engine, shape)
+    if engine.name == "sglang":
+        for rank in ranks:
+            sglang.add_states(ledger, rank)
+    budget.add_pool(ledger, ranks)
     headroom.add(ledger)
     ledger.summary = budget.summary(ledger)
     return ledger
@@ -79,7 +82,7 @@ def _ranks(shape: ModelShape, engine: Engine, length: int) -> list[Rank]:
         layers = shape.layers[numbers.start : numbers.stop]
         if engine.draft_tokens and stage == len(own) - 1:
             layers += shape.draft_layers[:1]
-        kv = layout(layers, shape, engine, length)
+        kv = (sglang.layout if engine.name == "sglang" else layout)(layers, shape, engine, length)
         found.append(
             Rank(shape=shape, engine=engine, stage=stage, stages=len(own), layers=layers, kv=kv, max_model_len=length)
         )

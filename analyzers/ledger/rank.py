@@ -1,6 +1,7 @@
 """What every entry is computed from: one pipeline stage of a deployment, and the entries that are made of it."""
 
 from collections.abc import Iterator
+from typing import TypedDict, Unpack
 
 import msgspec
 
@@ -8,6 +9,13 @@ from oomctl.analyzers.ledger.engine import Engine
 from oomctl.analyzers.ledger.estimates import Estimate
 from oomctl.analyzers.ledger.shape import Layer, ModelShape
 from oomctl.schemas.ledger import Component, Entry, KvLayout, Lifetime, Place
+
+
+class Where(TypedDict, total=False):
+    """Where an entry lies, if not on the device beside the others."""
+
+    place: Place
+    within: str
 
 
 class Rank(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,8 +32,8 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def number(self) -> int:
-        """Its global rank."""
-        return rank_of(self.stage, self.engine)
+        """Its global rank: the first of the stage."""
+        return self.stage * self.engine.tensor_parallel
 
     @property
     def last(self) -> bool:
@@ -38,74 +46,32 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True):
         return self.engine.dtype_bytes or self.shape.element_bytes
 
     def exact(
-        self,
-        component: Component,
-        lifetime: Lifetime,
-        owner: str,
-        size: int,
-        formula: str,
-        source: str,
-        *,
-        place: Place = "device",
-        within: str = "",
-    ) -> Entry:
+        self, component: Component, lifetime: Lifetime, owner: str, size: int, formula: str, source: str,
+        **where: Unpack[Where],
+    ) -> Entry:  # fmt: skip
         """An entry of exact arithmetic."""
         return Entry(
-            component=component,
-            lifetime=lifetime,
-            owner=owner,
-            rank=self.number,
-            bytes=size,
-            quality="predicted",
-            formula=formula,
-            source=source,
-            place=place,
-            within=within,
-        )
+            component=component, lifetime=lifetime, owner=owner, rank=self.number, bytes=size, quality="predicted",
+            formula=formula, source=source, **where,
+        )  # fmt: skip
 
-    def unknown(
-        self,
-        component: Component,
-        lifetime: Lifetime,
-        owner: str,
-        reason: str,
-        *,
-        place: Place = "device",
-        within: str = "",
-    ) -> Entry:
+    def unknown(self, component: Component, lifetime: Lifetime, owner: str, reason: str, **where: Unpack[Where]) -> Entry:
         """An entry that is there, and of which nobody knows how large it is."""
         return Entry(
-            component=component,
-            lifetime=lifetime,
-            owner=owner,
-            rank=self.number,
-            bytes=None,
-            quality=None,
-            reason=reason,
-            place=place,
-            within=within,
-        )
+            component=component, lifetime=lifetime, owner=owner, rank=self.number, bytes=None, quality=None, reason=reason,
+            **where,
+        )  # fmt: skip
 
-    def estimated(self, component: Component, lifetime: Lifetime, owner: str, figure: Estimate) -> Entry:
-        """An entry of a fitted figure, with its interval."""
+    def estimated(
+        self, component: Component, lifetime: Lifetime, owner: str, figure: Estimate, **where: Unpack[Where]
+    ) -> Entry:
+        """An entry of a fitted figure, with its interval; unknown where the fit does not hold."""
+        if figure.bytes is None:
+            return self.unknown(component, lifetime, owner, figure.reason, **where)
         return Entry(
-            component=component,
-            lifetime=lifetime,
-            owner=owner,
-            rank=self.number,
-            bytes=figure.bytes,
-            quality=None if figure.bytes is None else "estimated",
-            formula=figure.formula,
-            source="fitted on vLLM 0.19 on H100" if figure.bytes is not None else "",
-            low_bytes=figure.low_bytes,
-            high_bytes=figure.high_bytes,
-            reason=figure.reason,
-        )
-
-
-def rank_of(stage: int, engine: Engine) -> int:
-    """The first global rank of a pipeline stage."""
-    return stage * engine.tensor_parallel
+            component=component, lifetime=lifetime, owner=owner, rank=self.number, bytes=figure.bytes, quality="estimated",
+            formula=figure.formula, source=figure.source, low_bytes=figure.low_bytes, high_bytes=figure.high_bytes, **where,
+        )  # fmt: skip
 
 
 Entries = Iterator[Entry]

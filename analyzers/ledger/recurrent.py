@@ -8,10 +8,8 @@ from oomctl.analyzers.ledger.fields import Fields
 from oomctl.analyzers.ledger.shape import State
 from oomctl.schemas.errors import OomctlError
 
-RECURRENT = ("linear_attention", "kda", "mamba", "mamba_only", "short_conv")
+RECURRENT = ("linear_attention", "lightning", "kda", "mamba", "mamba_only", "short_conv")
 _STATE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
-_FLOAT32 = 2
-"""Elements of the model's type that one of fp32 takes."""
 
 
 def recurrent(fields: Fields, kind: str) -> State:
@@ -22,7 +20,9 @@ def recurrent(fields: Fields, kind: str) -> State:
         return _kimi_delta(fields)
     if kind == "short_conv":
         return _short_conv(fields)
-    return _mamba2(fields) if fields.get("mamba_num_heads", "mamba_n_heads") else _mamba1(fields)
+    if kind == "lightning":
+        return _lightning(fields)
+    return mamba2(fields) if fields.get(*_HEADS) else _mamba1(fields)
 
 
 def _state_bytes(fields: Fields, *names: str, default: int | None = None) -> int | None:
@@ -83,14 +83,18 @@ def _kimi_delta(fields: Fields) -> State:
     )
 
 
-def _mamba2(fields: Fields) -> State:
+_HEADS = ("mamba_num_heads", "mamba_n_heads", "num_heads")
+
+
+def mamba2(fields: Fields) -> State:
     """Mamba 2: conv of the inner width and both group states, a state of heads x head dim x state size."""
     hidden = fields.need("hidden_size")
-    heads, dim = fields.need("mamba_num_heads", "mamba_n_heads"), fields.need("mamba_head_dim", "mamba_d_head")
+    heads, dim = fields.need(*_HEADS), fields.need("mamba_head_dim", "mamba_d_head", "head_dim")
     groups = fields.need("n_groups", "mamba_n_groups")
-    size = fields.need("ssm_state_size", "mamba_d_state")
+    size = fields.need("ssm_state_size", "mamba_d_state", "state_size")
     kernel = fields.need("conv_kernel", "mamba_d_conv")
     inner = heads * dim
+    normed = inner if fields.flag("mamba_rms_norm", default=True) else 0
     return State(
         kind="mamba2",
         conv_channels=inner + 2 * groups * size,
@@ -101,7 +105,30 @@ def _mamba2(fields: Fields) -> State:
             ("mixer.in_proj", hidden, 2 * inner + 2 * groups * size + heads, "column"),
             ("mixer.out_proj", inner, hidden, "row"),
         ),
-        small_elements=(inner + 2 * groups * size) * (kernel + 1) + 3 * heads + inner,
+        small_elements=(inner + 2 * groups * size) * (kernel + 1) + 3 * heads + normed,
+    )
+
+
+def _lightning(fields: Fields) -> State:
+    """MiniMax's linear attention: a square state per head, a gate and a norm over all heads, no convolution.
+
+    Source: vLLM model_executor/models/minimax_text_01.py, MiniMaxText01LinearAttention.
+    """
+    hidden, heads = fields.need("hidden_size"), fields.need("num_attention_heads")
+    dim = fields.maybe("head_dim") or hidden // heads
+    wide = heads * dim
+    return State(
+        kind="lightning",
+        conv_channels=0,
+        conv_kernel=1,
+        state_elements=wide * dim,
+        state_bytes=4,
+        weights=(
+            ("self_attn.qkv_proj", hidden, 3 * wide, "column"),
+            ("self_attn.output_gate", hidden, wide, "column"),
+            ("self_attn.out_proj", wide, hidden, "row"),
+        ),
+        small_elements=wide,
     )
 
 
@@ -117,6 +144,8 @@ def _mamba1(fields: Fields) -> State:
     size, kernel = fields.need("state_size", "mamba_d_state"), fields.need("conv_kernel", "mamba_d_conv")
     step = fields.get("time_step_rank", "mamba_dt_rank")
     step = step if isinstance(step, int) and not isinstance(step, bool) and step > 0 else -(-hidden // 16)
+    # Jamba norms the step and both states.
+    norms = step + 2 * size if fields.get("mamba_dt_rank") else 0
     return State(
         kind="mamba1",
         conv_channels=inner,
@@ -129,7 +158,8 @@ def _mamba1(fields: Fields) -> State:
             ("mixer.dt_proj", step, inner, "column"),
             ("mixer.out_proj", inner, hidden, "row"),
         ),
-        small_elements=inner * (kernel + 1) + inner + _FLOAT32 * (inner * size + inner),
+        small_elements=inner * (kernel + 1) + inner + norms,
+        float32_elements=inner * size + inner,
     )
 
 

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from oomctl.analyzers.ledger.fields import Fields
 from oomctl.analyzers.ledger.shape import Rope
 
+UNNAMED = 8192
+"""Positions of the table of a model whose config names none."""
 VIDEO_LENGTH = 4
 """How much longer vLLM makes the table of a model whose positions have several axes."""
 
@@ -35,7 +37,7 @@ def ropes(fields: Fields, rotary_dim: int, layer_kinds: Iterable[str], float32: 
 
 
 def _table(fields: Fields, scaling: Fields, dim: int, element: int | None) -> Rope:
-    positions = fields.need("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
+    positions = fields.maybe("max_position_embeddings") or UNNAMED
     kind = scaling.get("rope_type", "type") or "default"
     factor = scaling.get("factor")
     if kind == "yarn" or kind == "deepseek_yarn":

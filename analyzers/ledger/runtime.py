@@ -6,6 +6,9 @@ from oomctl.analyzers.ledger.shape import Mla, Moe
 
 PEAK, COLLECTIVES = "profiling peak", "driver and collectives"
 """Owners of the estimates that hold most of what is listed here."""
+GRAPHS_CHARGED = "graphs as the engine guesses and charges them"
+GRAPHS_CHARGED_FROM = (0, 21)
+"""vLLM takes its own guess of the graphs from the budget (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS), not what they take."""
 CUSTOM_REDUCE_BYTES = 2 * 8 * 2**20
 """Buffer and rank data of vLLM's custom all-reduce. Source: vLLM distributed/device_communicators/custom_all_reduce.py."""
 MLA_WORKSPACE_TOKENS = 64 * 1024
@@ -110,6 +113,8 @@ def graphs(rank: Rank) -> Entries:
         return
     figure = estimates.graphs(rank.shape, rank.engine, rank.layers)
     yield rank.estimated("graph_pool", "worker", "captured graphs", figure)
+    if rank.engine.version >= GRAPHS_CHARGED_FROM:
+        yield rank.estimated("graph_pool", "headroom", GRAPHS_CHARGED, estimates.graph_charge(figure))
 
 
 def tables(rank: Rank) -> Entries:

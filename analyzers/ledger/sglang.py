@@ -1,15 +1,18 @@
 """SGLang's budget and pools: one slot per token and layer, a padding page, and state slots of their own."""
 
+from collections import Counter
+
 import msgspec
 
 from oomctl.analyzers.ledger.engine import Engine
 from oomctl.analyzers.ledger.estimates import Estimate
 from oomctl.analyzers.ledger.kv import specs, state_bytes_per_rank
 from oomctl.analyzers.ledger.rank import Entries, Rank
-from oomctl.analyzers.ledger.shape import Mla, ModelShape, State
-from oomctl.schemas.ledger import GIB, KvLayout, Ledger
+from oomctl.analyzers.ledger.shape import Layer, Mla, ModelShape, State
+from oomctl.schemas.ledger import GIB, KvGroup, KvLayout, Ledger
 
 MIB = 2**20
+STATES = "recurrent states"
 DEFAULT_FROM = (0, 5)
 """The share that SGLang chooses by itself was looked up from here on."""
 SHARE_BELOW, SHARE_ABOVE = 0.02, 0.01
@@ -17,14 +20,6 @@ SHARE_BELOW, SHARE_ABOVE = 0.02, 0.01
 FLOOR_BYTES, FLOOR_FROM_BYTES = 10 * GIB, 60 * GIB
 # Device memory in GiB below which: tokens of a prefill chunk, largest decode graph under fewer than 4 ranks, and else.
 _BY_DEVICE = ((20, 2048, 8, 8), (35, 4096, 48, 160), (60, 4096, 32, 160), (160, 8192, 256, 512), (2**20, 16384, 512, 512))
-
-
-class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes for the KV pool of a rank, with the interval that the start of the process leaves open."""
-
-    bytes: int
-    low_bytes: int
-    high_bytes: int
 
 
 def static_share(shape: ModelShape, engine: Engine, device: int) -> float | None:
@@ -58,29 +53,57 @@ def start_bytes(engine: Engine) -> tuple[int, int, int]:
     return int(low * GIB), int(likely * GIB), int(high * GIB)
 
 
-def pool_budget(ledger: Ledger, shape: ModelShape, engine: Engine, rank: int) -> Budget | None:
-    """Bytes for the KV pool: share x what was free before loading - weights; None where a part is not known.
+def kv_budget(ledger: Ledger, rank: Rank, device: int) -> Estimate:
+    """Bytes for keys and values: what is left for pools without the recurrent states."""
+    one, engine = request_state_bytes(rank.layers, rank.shape, rank.engine), rank.engine
+    return _pools(ledger, rank, device).map(lambda rest: rest - slots(rest, one, engine) * one)
+
+
+def _pools(ledger: Ledger, rank: Rank, device: int) -> Estimate:
+    """Bytes for the pools of a rank: share x what was free before loading - weights.
 
     Source: SGLang mem_cache/kv_cache_configurator.py, _profile_available_bytes (model_runner.py before): what is free after
     loading less pre-load free x (1 - mem_fraction_static).
     """
-    weights, device = ledger.total("weights", rank), ledger.device_bytes
-    share = None if device is None else static_share(shape, engine, device)
-    if weights is None or device is None or share is None:
-        return None
+    engine = rank.engine
+    weights, share = ledger.total("weights", rank.number), static_share(rank.shape, engine, device)
+    if weights is None or share is None:
+        return Estimate(
+            bytes=None, reason="give --mem-fraction-static: its default is not modelled for this model or version"
+        )
     least, likely, most = start_bytes(engine)
     below, above = (0.0, 0.0) if engine.static_share is not None else (SHARE_BELOW, SHARE_ABOVE)
-    return Budget(
+    return Estimate(
         bytes=int(share * (device - likely)) - weights,
         low_bytes=int((share - below) * (device - most)) - weights,
         high_bytes=int(min(share + above, 1) * (device - least)) - weights,
     )
 
 
+def add_states(ledger: Ledger, rank: Rank) -> None:
+    """The pool of recurrent states of a rank; nothing for a model that has none."""
+    one, engine = request_state_bytes(rank.layers, rank.shape, rank.engine), rank.engine
+    if not one:
+        return
+    found = Estimate(bytes=None, reason="give --device")
+    if engine.state_slots is not None:
+        found = Estimate(bytes=0)
+    elif ledger.device_bytes is not None:
+        found = _pools(ledger, rank, ledger.device_bytes)
+    figure = msgspec.structs.replace(
+        found.map(lambda rest: (slots(rest, one, engine) + 1) * one),
+        formula="(slots + 1) x state of one request; slots: the states' share of what is left / state",
+        source="SGLang mem_cache/kv_cache_configurator.py",
+    )
+    ledger.entries.append(rank.estimated("kv_pool", "request", STATES, figure))
+
+
 def beside(rank: Rank) -> Entries:
     """What a rank holds beside weights and pool: what SGLang leaves to `1 - mem_fraction_static`, and has no figure for."""
     least, likely, most = start_bytes(rank.engine)
-    started = Estimate(bytes=likely, low_bytes=least, high_bytes=most, formula="context and collectives, seen on H100")
+    started = Estimate(
+        bytes=likely, low_bytes=least, high_bytes=most, formula="context and collectives", source="seen on H100"
+    )
     yield rank.estimated("context", "worker", "before loading", started)
     reason = "SGLang measures no peak; it leaves 1 - mem_fraction_static of the free memory to it"
     yield rank.unknown("activation", "iteration", "peak", reason)
@@ -88,10 +111,50 @@ def beside(rank: Rank) -> Entries:
         yield rank.unknown("graph_pool", "worker", "captured graphs", "not fitted for SGLang")
 
 
-def unmodelled(own: KvLayout) -> str:
-    """Why a model's pool cannot be predicted; "" where it can."""
-    kinds = sorted({group.kind for group in own.groups} - {"full", "latent"})
-    return f"SGLang's pools of {', '.join(kinds)} layers are not modelled" if kinds else ""
+def layout(layers: tuple[Layer, ...], shape: ModelShape, engine: Engine, max_model_len: int) -> KvLayout:
+    """One pool of tokens, with fewer of them for layers that see a window; recurrent states have slots of their own.
+
+    Windowed layers hold `--swa-full-tokens-ratio` x the tokens of the others, unless there are no others. Source: SGLang
+    model_executor/pool_configurator.py, `HybridSWAPoolConfigurator`.
+    """
+    found = [spec for spec in specs(layers, shape, engine) if spec.token_bytes]
+    windowed = [spec for spec in found if spec.span is not None]
+    share = engine.window_share if len(windowed) < len(found) and engine.hybrid_groups else 1.0
+    page = engine.block_size
+    whole = sum(spec.token_bytes for spec in found if spec.span is None)
+    blocks = -(-max_model_len // page)
+    groups = tuple(
+        KvGroup(
+            kind=spec.kind, layers=count, padding_layers=0, block_tokens=page, page_bytes=page * spec.token_bytes,
+            blocks_per_request=blocks,
+        )
+        for spec, count in Counter(found).items()
+    )  # fmt: skip
+    per_token = whole + int(share * sum(spec.token_bytes for spec in windowed))
+    return KvLayout(
+        groups=groups,
+        bytes_per_block=page * per_token,
+        bytes_per_token=per_token,
+        blocks_per_request=blocks if found else 0,
+    )
+
+
+def request_state_bytes(layers: tuple[Layer, ...], shape: ModelShape, engine: Engine) -> int:
+    """Recurrent state of one request over these layers."""
+    return sum(spec.state_bytes for spec in specs(layers, shape, engine))
+
+
+def slots(rest: int, request_bytes: int, engine: Engine) -> int:
+    """Requests whose recurrent states get a place: their share of what is left, 0.9 parts to 1 for keys and values.
+
+    Source: SGLang mem_cache/kv_cache_configurator.py, _handle_max_mamba_cache.
+
+    >>> slots(1900, 9, Engine(name="sglang"))
+    100
+    """
+    if engine.state_slots is not None or not request_bytes:
+        return engine.state_slots or 0
+    return max(int(rest * engine.state_share / (1 + engine.state_share) // request_bytes), 0)
 
 
 def kv_pool_bytes(shape: ModelShape, engine: Engine, tokens: int) -> int:
@@ -106,11 +169,11 @@ def kv_pool_bytes(shape: ModelShape, engine: Engine, tokens: int) -> int:
     return (tokens + engine.block_size) * sum(spec.token_bytes for spec in found)
 
 
-def state_pool_bytes(shape: ModelShape, engine: Engine, slots: int) -> tuple[int, int]:
+def state_pool_bytes(shape: ModelShape, engine: Engine, count: int) -> tuple[int, int]:
     """(convolution, recurrent) bytes of the pool for this many requests; one slot more takes what is padding."""
     conv = recurrent = 0
     for layer in shape.layers:
         if isinstance(layer.mixer, State):
             one = state_bytes_per_rank(layer.mixer, shape, engine)
             conv, recurrent = conv + one[0], recurrent + one[1]
-    return conv * (slots + 1), recurrent * (slots + 1)
+    return conv * (count + 1), recurrent * (count + 1)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import msgspec
 
+from oomctl.analyzers.ledger.architectures import QkNorm
 from oomctl.analyzers.ledger.packing import Quantization
 
 
@@ -16,7 +17,7 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
     value_dim: int
     qkv_bias: bool = False
     output_bias: bool = False
-    qk_norm: bool = False
+    qk_norm: QkNorm = ""
     gated: bool = False
     """A query projection twice as wide, whose second half gates the output."""
     window: int | None = None
@@ -56,6 +57,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     weights: tuple[tuple[str, int, int, str], ...] = ()
     small_elements: int = 0
     """Of its vectors (biases, norms, decay), before tensor parallelism."""
+    float32_elements: int = 0
+    """Of those that an engine keeps in fp32, before tensor parallelism."""
 
 
 class Mlp(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +91,8 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
     """One layer; NULL where it has no mixer or no feed-forward part."""
 
     mixer: Attention | Mla | State | None
+    beside: State | None = None
+    """A second mixer that runs beside the first."""
     feed_forward: Mlp | Moe | None
     norms: int = 2
 
@@ -111,14 +116,25 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Vision(msgspec.Struct, frozen=True, kw_only=True):
-    """A vision tower; `whole` are the elements of each tensor that every rank holds whole."""
+    """A vision tower.
+
+    Args:
+        unloaded: Of its layers, the last ones that a checkpoint has and an engine leaves out.
+        bias: Of every matrix, but of queries, keys and values only with `query_bias`.
+        whole: Elements of each tensor that every rank holds whole.
+        on_disk: Elements of what else a checkpoint has and an engine leaves out.
+    """
 
     layers: int
+    unloaded: int = 0
     hidden: int
     intermediate: int
     gated: bool
     bias: bool
+    query_bias: bool = True
+    norm_bias: bool = True
     whole: tuple[int, ...]
+    on_disk: int = 0
     projections: tuple[Projection, ...]
 
 
@@ -133,6 +149,8 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     draft_layers: tuple[Layer, ...] = ()
     """Layers of a built-in draft model (MTP); loaded only for speculative decoding."""
     tied_embeddings: bool
+    beside_embedding: tuple[int, ...] = ()
+    """Elements of tables of positions and of a norm, whole on the first stage."""
     head_bias: bool = False
     norm_bias: bool = False
     element_bytes: int

@@ -7,7 +7,8 @@ import msgspec
 from oomctl.analyzers.ledger.absorbed import absorbed_bytes
 from oomctl.analyzers.ledger.allocator import CachingAllocator
 from oomctl.analyzers.ledger.engine import Engine
-from oomctl.analyzers.ledger.partition import VOCABULARY_PADDING, kv_heads_per_rank, mxfp4_padded, split, stages
+from oomctl.analyzers.ledger.mxfp4 import mxfp4_experts
+from oomctl.analyzers.ledger.partition import VOCABULARY_PADDING, kv_heads_per_rank, split, stages
 from oomctl.analyzers.ledger.shape import Attention, Layer, Mla, Mlp, ModelShape, Moe, Rope, State
 from oomctl.analyzers.ledger.vision import vision_tensors
 
@@ -70,11 +71,14 @@ class _Rank:
         looked_up = self.packing_of("embed_tokens")
         packed = looked_up.packing == "gguf"
         if first and shape.vision is not None:
-            for size in vision_tensors(shape.vision, self.tp, self.element):
+            for size in vision_tensors(shape.vision, self.tp, self.element, self.padding == 1):
                 yield Tensor("vision tower", size)
         if first or (last and shape.tied_embeddings):
             rows = vocabulary // self.tp
             yield Tensor("embedding", looked_up.tensors(rows, shape.hidden, self.element)[0] if packed else table)
+        if first:
+            for elements in shape.beside_embedding:
+                yield Tensor("embedding", elements * self.element)
         rotary = [_rotary(rope, rope.element_bytes or self.element) for rope in shape.ropes]
         for index in own:
             yield from self.layer(shape.layers[index], index, rotary)
@@ -106,6 +110,8 @@ class _Rank:
             yield from self.latent(mixer, name)
         elif isinstance(mixer, State):
             yield from self.state(mixer, name)
+        if layer.beside is not None:
+            yield from self.state(layer.beside, name)
         yield from rotary
         if isinstance(feed, Mlp):
             yield from self.mlp(feed, f"{name}.mlp", "mlp")
@@ -124,9 +130,9 @@ class _Rank:
         yield from self.matrix("attention", f"{name}.self_attn.o_proj", self.shape.hidden, heads * own.value_dim)
         if own.output_bias:
             yield Tensor("attention", self.shape.hidden * self.element)
-        if own.qk_norm:
-            yield Tensor("norm", own.head_dim * self.element)
-            yield Tensor("norm", own.head_dim * self.element)
+        for count, share in ((own.heads, heads), (own.kv_heads, kv_heads)) if own.qk_norm else ():
+            copies = {"head": 1, "heads": share, "whole": count}[own.qk_norm]
+            yield Tensor("norm", copies * own.head_dim * self.element)
 
     def latent(self, own: Mla, name: str) -> Iterator[Tensor]:
         heads, hidden = self.split(own.heads, "attention heads"), self.shape.hidden
@@ -160,6 +166,9 @@ class _Rank:
             columns = self.split(into, module) if how == "row" else into
             yield from self.matrix("state", f"{name}.{module}", rows, columns)
         yield Tensor("state", own.small_elements * self.element // self.tp)
+        if own.float32_elements:
+            # On disk they are of the model's type.
+            yield Tensor("state", own.float32_elements * (4 if self.padding > 1 else self.element) // self.tp)
 
     def mlp(self, own: Mlp, name: str, owner: str) -> Iterator[Tensor]:
         width, hidden = self.split(own.intermediate, "the intermediate size"), self.shape.hidden
@@ -175,17 +184,19 @@ class _Rank:
             experts, width = -(-own.experts // self.tp), own.intermediate
         else:
             experts, width = own.experts, self.split(own.intermediate, "the experts' intermediate size")
-        up = down = width
-        if self.padding > 1 and self.packing_of(f"{name}.mlp.experts.0.gate_proj").packing == "mxfp4":
-            up, down, hidden = mxfp4_padded(width, hidden, self.engine.version)
         yield Tensor("router", own.experts * self.shape.hidden * self.element)
         if own.router_bias:
             yield Tensor("router", own.experts * 4)
-        fold = 2 if own.gated else 1
-        yield from self.matrix("experts", f"{name}.mlp.experts.0.gate_proj", fold * up, hidden, experts)
-        yield from self.matrix("experts", f"{name}.mlp.experts.0.down_proj", hidden, down, experts)
-        if own.bias:
-            yield Tensor("experts", experts * (fold * up + hidden) * self.element)
+        packing = self.packing_of(f"{name}.mlp.experts.0.gate_proj").packing
+        if packing == "mxfp4" and self.padding > 1 and self.engine.name == "vllm":
+            for size in mxfp4_experts(width, hidden, own.gated, own.bias, self.engine):
+                yield Tensor("experts", experts * size)
+        else:
+            fold = 2 if own.gated else 1
+            yield from self.matrix("experts", f"{name}.mlp.experts.0.gate_proj", fold * width, hidden, experts)
+            yield from self.matrix("experts", f"{name}.mlp.experts.0.down_proj", hidden, width, experts)
+            if own.bias:
+                yield Tensor("experts", experts * (fold * width + hidden) * self.element)
         if own.latent:
             yield from self.matrix("experts", f"{name}.mlp.fc1_latent_proj", hidden, self.shape.hidden)
             yield from self.matrix("experts", f"{name}.mlp.fc2_latent_proj", self.shape.hidden, hidden)

@@ -7,7 +7,7 @@ import pytest
 from oomctl.analyzers.ledger import Engine, predict
 from oomctl.analyzers.ledger.arguments import parse_engine
 from oomctl.analyzers.ledger.config import from_mapping
-from oomctl.analyzers.ledger.sglang import pool_budget, start_bytes, static_share
+from oomctl.analyzers.ledger.sglang import STATES, start_bytes, static_share
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.ledger import GIB, Ledger
 from tests.ledger import configs
@@ -52,12 +52,26 @@ def test_a_limit_of_tokens_counts() -> None:
     assert (ledger.pool.tokens, ledger.pool.blocks) == (4096, 64)
 
 
-@pytest.mark.parametrize("config", [configs.SLIDING, configs.HYBRID], ids=["windows", "states"])
-def test_what_is_not_modelled_is_said(config: dict[str, Any]) -> None:
-    ledger = of(config, "--mem-fraction-static 0.8")
-    assert ledger.pool is None
-    assert any("not modelled" in note for note in ledger.notes)
-    assert ledger.total("weights")
+def test_windowed_layers_have_a_smaller_pool() -> None:
+    ledger = of(configs.SLIDING, "--mem-fraction-static 0.8 --swa-full-tokens-ratio 0.5")
+    layer = 2 * 2 * 32 * 2
+    assert ledger.kv[0].bytes_per_token == 2 * layer + 4 * layer // 2
+    whole = of(configs.SLIDING, "--mem-fraction-static 0.8 --disable-hybrid-swa-memory")
+    assert whole.kv[0].bytes_per_token == 6 * layer
+    assert ledger.pool is not None
+    assert whole.pool is not None
+    assert ledger.pool.tokens > whole.pool.tokens
+
+
+def test_recurrent_states_take_their_share_first() -> None:
+    ledger = of(configs.HYBRID, "--mem-fraction-static 0.8 --mamba-full-memory-ratio 1.0")
+    states, keys = (next(entry for entry in ledger.entries if entry.owner == owner) for owner in (STATES, "KV blocks"))
+    one = 6 * ((2 * 4 * 32 + 8 * 32) * 3 * 2 + 8 * 32 * 32 * 4)
+    assert (states.bytes or 0) % one == 0
+    assert abs((states.bytes or 0) - (keys.bytes or 0)) <= 2 * one
+    assert (states.low_bytes or 0) < (states.bytes or 0) < (states.high_bytes or 0)
+    asked = of(configs.HYBRID, "--mem-fraction-static 0.8 --max-mamba-cache-size 100")
+    assert asked.total("kv_pool") == 101 * one + (asked.pool.bytes if asked.pool else 0)
 
 
 def test_other_engines_are_a_clear_error() -> None:
@@ -67,6 +81,6 @@ def test_other_engines_are_a_clear_error() -> None:
 
 
 def test_without_a_device_there_is_no_budget() -> None:
-    shape = from_mapping(configs.DENSE, "small")
-    engine = Engine(name="sglang", static_share=0.8)
-    assert pool_budget(predict(shape, engine), shape, engine, 0) is None
+    ledger = of(configs.HYBRID, "--mem-fraction-static 0.8", None)
+    assert ledger.pool is None
+    assert ledger.total("kv_pool") is None

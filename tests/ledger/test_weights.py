@@ -131,7 +131,8 @@ def test_a_vision_tower_is_split_but_for_its_ends() -> None:
     seen = configs.DENSE | {"vision_config": tower}
     matrices = 2 * (4 * 64 * 64 + 2 * 64 * 128) + 256 * 256 + 256 * 256
     alone, shared = total(seen, owner="vision"), total(seen, owner="vision", tensor_parallel=2)
-    ends = (3 * 64 * 2 + 1) * 64 + 16 * 64 + 2 * 256
+    # Patches, positions, the merger's norm, and its two biases.
+    ends = (3 * 64 * 2 + 1) * 64 + 16 * 64 + 2 * 64 + 256 + 256
     biases = 2 * (3 * 64 + 64 + 128 + 64 + 4 * 64)
     assert alone == (matrices + ends + biases) * 2
     assert alone - shared == matrices + 2 * (3 * 64 + 128)
@@ -166,7 +167,7 @@ def test_qwen2_vls_tower_has_a_width_of_its_own() -> None:
     tower = {"model_type": "qwen2_vl", "depth": 2, "embed_dim": 64, "hidden_size": 256, "mlp_ratio": 4, "patch_size": 8}
     seen = configs.DENSE | {"vision_config": tower | {"spatial_merge_size": 2, "temporal_patch_size": 2}}
     layer = 4 * 64 * 64 + 2 * 64 * 256 + 3 * 64 + 256 + 6 * 64
-    ends = 3 * 8 * 8 * 2 * 64 + 2 * 64 + 256
+    ends = 3 * 8 * 8 * 2 * 64 + 2 * 64 + 256 + 256
     assert total(seen, owner="vision") == 2 * (2 * layer + 2 * 256 * 256 + ends)
 
 
