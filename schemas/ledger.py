@@ -116,6 +116,8 @@ class Ledger(msgspec.Struct, kw_only=True):
     kv_format: str
     device_bytes: int | None
     max_model_len: int
+    arguments: dict[str, bool | int | float | str | tuple[int, ...]] = {}
+    """Of the engine, by option: as given, else its default."""
     entries: list[Entry]
     kv: list[KvLayout]
     """By rank of the pipeline."""

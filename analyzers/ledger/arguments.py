@@ -172,6 +172,29 @@ def parse_engine(name: str, line: str, device: int | None = None) -> tuple[Engin
     return msgspec.structs.replace(Engine(), **values), notes
 
 
+def counted_options(name: str) -> frozenset[str]:
+    """The options of an engine that the ledger looks at."""
+    own = (_SGLANG, _SGLANG_FLAGS) if name == "sglang" else (_VLLM, _FLAGS, _STRUCTURED)
+    return frozenset({option for options in own for option in options} | {"--dtype", "--enable-lora"})
+
+
+def named_arguments(engine: Engine) -> dict[str, Any]:
+    """What an engine was started with, by option: those that count, where they have a value.
+
+    >>> named_arguments(Engine(max_requests=4))["--max-num-seqs"]
+    4
+    """
+    readers, flags = (_SGLANG, _SGLANG_FLAGS) if engine.name == "sglang" else (_VLLM, _FLAGS)
+    found = {option: getattr(engine, field) for option, (field, _) in reversed(readers.items())}
+    found |= {option: getattr(engine, field) == value for option, (field, value) in flags.items()}
+    found |= {"--num-speculative-tokens": engine.draft_tokens or None, "--cudagraph-capture-sizes": engine.graph_sizes}
+    spelt = {field: option for option, (field, _) in reversed(readers.items())}
+    names = set(spelt.values()) | set(flags) | {"--num-speculative-tokens", "--cudagraph-capture-sizes"}
+    return {
+        option: value for option, value in found.items() if option in names and value is not None and value is not False
+    }
+
+
 def _refuse_misspelt(option: str, known: Iterable[str]) -> None:
     """An option that is nearly one that counts: the engine would not start with it, and the ledger would leave it out."""
     if near := difflib.get_close_matches(option, known, 1, NEARLY):

@@ -3,6 +3,7 @@
 import msgspec
 
 from oomctl.analyzers.ledger import adapters, budget, gguf, headroom, loading, runtime, sglang, steady
+from oomctl.analyzers.ledger.arguments import named_arguments
 from oomctl.analyzers.ledger.checkpoint import Checkpoint
 from oomctl.analyzers.ledger.engine import Engine
 from oomctl.analyzers.ledger.kv import layout
@@ -61,6 +62,7 @@ def predict(shape: ModelShape, engine: Engine, device: int | None = None, checkp
         kv_format=engine.kv_dtype,
         device_bytes=device,
         max_model_len=length,
+        arguments=named_arguments(engine),
         entries=entries,
         kv=[rank.kv for rank in ranks],
         summary=Summary(**dict.fromkeys(Summary.__struct_fields__)),

@@ -7,14 +7,14 @@ import msgspec
 from oomctl.analyzers.ledger import Engine, ModelShape, predict
 from oomctl.analyzers.ledger.compare import breaches, diff
 from oomctl.analyzers.ledger.reconcile import Reconciled
-from oomctl.schemas.ledger import Ledger
+from oomctl.schemas.ledger import GIB, Ledger
 from tests.cli.run import oomctl
 from tests.ledger import configs
 
 DEVICE = 80 * 2**30
 
 
-def of(folder: Path, **arguments: int) -> Ledger:
+def of(folder: Path, **arguments: float) -> Ledger:
     shape = ModelShape.from_config(configs.write(folder, configs.DENSE))
     return predict(shape, msgspec.structs.replace(Engine(), **arguments), DEVICE)
 
@@ -56,6 +56,29 @@ def test_the_commands(tmp_path: Path) -> None:
     assert (ran.code, "activation" in ran.out, ran.err) == (1, True, "")
     assert oomctl("ledger", "check", files[0], files[0], "--min-headroom", "1MiB").code == 0
     oomctl("ledger", "diff", files[0], str(tmp_path / "config.json")).assert_fails(3, "no ledger")
+
+
+def test_a_change_says_what_bears_on_it(tmp_path: Path) -> None:
+    before, after = of(tmp_path), of(tmp_path, max_requests=64, utilization=0.95)
+    found = diff(before, after)
+    assert found.settings == {
+        "--max-num-seqs": ("1024", "64"), "--gpu-memory-utilization": ("0.9", "0.95"),
+    }  # fmt: skip
+    by_owner = {change.owner: change for change in found.changes}
+    assert by_owner["logits"].why == ("--max-num-seqs 1024 -> 64",)
+    pool = by_owner["KV blocks"]
+    assert pool.why[0] == "--gpu-memory-utilization 0.9 -> 0.95"
+    peak = by_owner["profiling peak"].grown_bytes or 0
+    assert peak < 0
+    assert pool.why[1] == f"profiling peak {peak / GIB:+.3f} GiB"
+    assert any("--max-num-seqs" in line for line in breaches(after, before, 0.01, None))
+    assert all(change.why for change in found.changes)
+
+
+def test_a_ledger_of_before_arguments_were_kept_is_read(tmp_path: Path) -> None:
+    old = msgspec.json.decode(msgspec.json.encode(of(tmp_path)))
+    del old["arguments"]
+    assert diff(msgspec.convert(old, Ledger), of(tmp_path)).changes == []
 
 
 LOG = """\

@@ -1,6 +1,8 @@
 """`oomctl ledger`: the memory of a deployment, before it runs."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +13,12 @@ from oomctl.cli.options import Format, FormatOption, JsonOption, PathsArgument, 
 from oomctl.schemas.errors import ExitCode, OomctlError
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
     from oomctl.analyzers.ledger.checkpoint import Checkpoint
+
+DEFAULT_ENGINE = "vllm==0.19.0"
+"""The version whose figures the estimates were fitted on."""
 
 ledger = typer.Typer(
     name="ledger",
@@ -35,8 +42,12 @@ def predict(
         str, typer.Option("--engine-args", metavar="LINE", help='As typed: "vllm serve MODEL --tp 4 ...".')
     ] = "",
     engine: Annotated[
-        str, typer.Option("--engine", metavar="NAME==VERSION", help="Such as vllm==0.19.0.")
-    ] = "vllm==0.19.0",
+        str | None, typer.Option("--engine", metavar="NAME==VERSION", help="Such as vllm==0.19.0, the default.")
+    ] = None,
+    manifest: Annotated[
+        Path | None,
+        typer.Option("--manifest", metavar="PATH", help="Take engine, arguments and device from a log or recording."),
+    ] = None,
     device: Annotated[
         str | None, typer.Option("--device", metavar="NAME|SIZE", help="H100-80GB, or its total as 80GiB or in bytes.")
     ] = None,
@@ -60,7 +71,15 @@ def predict(
     from oomctl.analyzers.ledger.shape import ModelShape
 
     total = _device(device)
-    read, notes = parse_engine(engine, engine_args, total)
+    if manifest is not None:
+        from oomctl.analyzers.ledger.manifest import read_manifest
+
+        with _opened([str(manifest)]) as connection:
+            told = read_manifest(connection)
+        # What is asked for besides counts more than what was found.
+        engine, engine_args = engine or told.engine, f"{told.line} {engine_args}"
+        total = told.device_bytes if total is None else total
+    read, notes = parse_engine(engine or DEFAULT_ENGINE, engine_args, total)
     found = run(ModelShape.from_config(config), read, total, _checkpoint(config, checkpoint))
     found.notes += notes
     found.model_revision, found.engine_revision = model_revision, engine_revision
@@ -85,6 +104,19 @@ def _checkpoint(config: Path, given: Path | None) -> "Checkpoint | None":
     ):
         return read_checkpoint(config)
     return None
+
+
+@contextmanager
+def _opened(paths: list[str]) -> Iterator["DuckDBPyConnection"]:
+    """The event table of these inputs."""
+    from oomctl.cli.boundary import warn
+    from oomctl.pipeline import open_inputs
+
+    loaded = open_inputs(paths, warn)
+    try:
+        yield loaded.connection
+    finally:
+        loaded.connection.close()
 
 
 def _device(text: str | None) -> int | None:
@@ -157,15 +189,10 @@ def measure(
     import msgspec
 
     from oomctl.analyzers.ledger.measure import measure as run
-    from oomctl.cli.boundary import warn
-    from oomctl.pipeline import open_inputs
 
     predicted, latencies = read_ledger(kept), dict(map(_latency, latency or []))
-    loaded = open_inputs(paths, warn)
-    try:
-        found = run(predicted, loaded.connection, latencies)
-    finally:
-        loaded.connection.close()
+    with _opened(paths) as connection:
+        found = run(predicted, connection, latencies)
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(found)).decode() + "\n")
 
 
@@ -188,15 +215,10 @@ def reconcile(
 ) -> None:
     """Put what a log or recording measured beside a ledger, with what remains."""
     from oomctl.analyzers.ledger.reconcile import reconcile as run
-    from oomctl.cli.boundary import warn
-    from oomctl.pipeline import open_inputs
 
     predicted = read_ledger(kept)
-    loaded = open_inputs(paths, warn)
-    try:
-        found = run(predicted, loaded.connection)
-    finally:
-        loaded.connection.close()
+    with _opened(paths) as connection:
+        found = run(predicted, connection)
     if json:
         import msgspec
 

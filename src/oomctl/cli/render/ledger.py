@@ -88,6 +88,7 @@ def diff_text(found: Diff) -> str:
         moved = "" if grown is None else f"  {grown / GIB:+.3f} GiB"
         name = f"{change.component}: {change.owner}, rank {change.rank}"
         lines.append(f"  {escape(name):<40}{_size(change.before_bytes):>14} -> {_size(change.after_bytes):>14}{moved}")
+        lines += [f"      {escape(cause)}" for cause in change.why]
     for name, (before, after) in found.latency_us.items():
         lines.append(f"  latency {escape(name)}: {_latency(before)} -> {_latency(after)}")
     return "\n".join(lines or ["no entry differs"]) + "\n"
