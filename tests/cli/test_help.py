@@ -20,8 +20,9 @@ COMMANDS = (
     "explain",
     "schema",
     "ledger",
+    "capacity",
 )
-HEAVY = ("duckdb", "polars", "altair", "pyarrow", "rich", "msgspec", "pydantic", "opentelemetry")
+HEAVY = ("duckdb", "polars", "altair", "pyarrow", "numpy", "rich", "msgspec", "pydantic", "opentelemetry")
 
 PROBE = """
 import sys

@@ -12,7 +12,7 @@ import msgspec
 import polars as pl
 
 from oomctl.collectors.artifacts.traces.blocks import BlockIds, odd_blocks, parse_hashes
-from oomctl.collectors.artifacts.traces.outcomes import statuses, unread
+from oomctl.collectors.artifacts.traces.outcomes import unread
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.trace import Finding, Trace, request_table
 
@@ -104,10 +104,9 @@ class ClaudeCodeReader:
     def finish(self, name: str) -> Trace:
         """The trace of all files that were added: session by session, each on its own clock."""
         table = request_table(dict(zip(_COLUMNS, zip(*self._rows, strict=True), strict=True)))
-        status, failures = statuses(table["output_tokens"])
         prefixes, odd = self._blocks.finish(table["prompt_tokens"].to_numpy(), self._block_tokens)
-        findings = (*failures, *self._findings(table), *odd_blocks(odd), *unread(self._unread, "sessions"))
-        return Trace(name, "claude_code", table.with_columns(status), "session", prefixes, findings)
+        findings = (*self._findings(table), *odd_blocks(odd), *unread(self._unread, "sessions"))
+        return Trace(name, "claude_code", table, "session", prefixes, findings)
 
     def _session(self, session: _Session, name: str) -> None:
         raw = bytes(session.requests)

@@ -10,6 +10,7 @@ import typer
 
 from oomctl.cli import attach, doctor, explain, export, freeze, import_, query, schema, snapshot, top, triage
 from oomctl.cli.boundary import guard
+from oomctl.cli.capacity import capacity
 from oomctl.cli.ledger import ledger
 
 EPILOG = (
@@ -35,6 +36,7 @@ app.command("top")(top.top)
 app.command("snapshot")(snapshot.snapshot)
 app.command("explain")(explain.explain)
 app.add_typer(ledger)
+app.add_typer(capacity)
 app.command("schema")(schema.schema)
 
 

@@ -1,0 +1,14 @@
+"""`oomctl capacity`: from a trace of requests to what a pool of KV blocks holds. Each command has a file of its own."""
+
+import typer
+
+from oomctl.cli import capacity_cohorts
+
+capacity = typer.Typer(
+    name="capacity",
+    help="Say what a trace of requests needs of a KV pool.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
+)
+capacity.command("cohorts")(capacity_cohorts.cohorts)
