@@ -28,6 +28,9 @@ MEMORY_KINDS: tuple[Kind, ...] = (
             integer("pid", "Process id; in a log usually the host's, not the container's."),
             text("name", "Its name, where reported."),
             integer("used_bytes", "Device memory it holds."),
+            integer(
+                "peak_bytes", "The most device memory that it ever held, by the driver's accounting; told once it is gone."
+            ),
             integer("rss_bytes", "Host memory it holds: its resident set."),
             flag("own", "Whether it is this worker."),
             text("owner_incarnation", "Which incarnation of a known worker it is."),

@@ -55,7 +55,7 @@ def alerts(worker: Worker, now_us: int) -> Iterator[str]:
         yield f"{what}, {(now_us - ts) / 1e6:.0f} s ago"
     if worker.phase in ("killed", "stopped"):
         yield worker.phase
-    elif now_us - worker.ts > STALE_US:
+    elif worker.ts and now_us - worker.ts > STALE_US:
         yield f"no news for {(now_us - worker.ts) / 1e6:.0f} s: the figures are old"
     yield from worker.troubles.values()
     if preempted := _grown(worker.preemptions):

@@ -55,6 +55,7 @@ class Worker:
         phase: Newest lifecycle phase.
         running: Running requests.
         waiting: Queued requests.
+        load_ts: When these were last told.
         preempted: Cumulative.
         preemptions: (microseconds, cumulative) within TREND_US.
         pools: By rank name.
@@ -72,6 +73,7 @@ class Worker:
     phase: str | None = None
     running: int | None = None
     waiting: int | None = None
+    load_ts: int = 0
     preempted: int | None = None
     preemptions: deque[tuple[int, int]] = field(default_factory=deque)
     pools: dict[str, Pool] = field(default_factory=dict)
@@ -113,7 +115,8 @@ class Picture:
                 # A new life holds nothing of the last one's.
                 worker = self.workers[name] = Worker(name)
             worker.incarnation = life
-        worker.ts = max(worker.ts, ts)
+        if row["kind"] != "collector":  # how a source is, is no news of the worker
+            worker.ts = max(worker.ts, ts)
         apply(worker, row, row[row["kind"]], ts)
 
 
@@ -177,6 +180,7 @@ def _allocator(worker: Worker, row: Row, fields: dict[str, Any], ts: int) -> Non
 
 
 def _load(worker: Worker, row: Row, fields: dict[str, Any], ts: int) -> None:
+    worker.load_ts = ts
     if fields.get("running_requests") is not None:
         worker.running = fields["running_requests"]
     if fields.get("waiting_requests") is not None:
@@ -193,10 +197,10 @@ def _oom(worker: Worker, row: Row, fields: dict[str, Any], ts: int) -> None:
 
 
 def _collector(worker: Worker, row: Row, fields: dict[str, Any], ts: int) -> None:
-    if fields.get("state") == "degraded":
-        worker.troubles[row["stream"]] = str(fields.get("detail"))
+    if fields.get("state") in ("degraded", "failed"):
+        worker.troubles[str(fields.get("name"))] = str(fields.get("detail"))
     elif fields.get("state") == "ok":
-        worker.troubles.pop(row["stream"], None)
+        worker.troubles.pop(str(fields.get("name")), None)
 
 
 _APPLY = {

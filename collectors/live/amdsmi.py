@@ -16,11 +16,10 @@ class AmdSmiPoller(DriverPoller):
         api: The module amdsmi, or what stands in for it.
         common: The common columns: node, worker, incarnation.
         clock: `monotonic_s()` and `wall_us()`.
-        first_seq: Number of the last row that an earlier poller wrote.
     """
 
-    def __init__(self, api: Any, common: dict[str, Any], clock: Any, first_seq: int = 0) -> None:
-        super().__init__("amdsmi", common, clock, api.AmdSmiException, first_seq)
+    def __init__(self, api: Any, common: dict[str, Any], clock: Any) -> None:
+        super().__init__("amdsmi", common, clock, api.AmdSmiException)
         self._api = api
         self._handles: list[Any] | None = None
 

@@ -43,16 +43,15 @@ class DriverPoller(Standing, ABC):
         common: The common columns: node, worker, incarnation.
         clock: `monotonic_s()` and `wall_us()`.
         errors: Exception types that the driver's module raises.
-        first_seq: Number of the last row that an earlier poller wrote.
 
     Attributes:
         state: "", then ok, failed, absent (no driver: it is not asked again) or hangs.
     """
 
-    def __init__(self, name: str, common: dict[str, Any], clock: Any, errors: type[Exception], first_seq: int = 0) -> None:
+    def __init__(self, name: str, common: dict[str, Any], clock: Any, errors: type[Exception]) -> None:
         super().__init__()
         self.name = name
-        self.stream = Stream(f"{common.get('worker', '')}/{name}", name, common, first_seq)
+        self.stream = Stream(name, name, common)
         self._clock = clock
         self._driver_error = errors
         self._running: Call[Reading] | None = None

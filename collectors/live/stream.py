@@ -1,4 +1,4 @@
-"""Rows of one stream, numbered on from where an earlier one ended."""
+"""Rows of one stream, numbered on from where an earlier one of the same name ended."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,19 +10,30 @@ class Stream:
     """Makes the rows of a source.
 
     Args:
-        name: Of the stream.
+        name: Of the source.
         source: As of the event table.
-        common: Its other common columns: node, worker, incarnation.
-        first_seq: Number of the last row that an earlier source wrote.
+        common: Its other common columns: node, worker, incarnation; `stream` is what stands before the name.
 
     Attributes:
+        name: Of the stream.
         seq: Number of the last row.
     """
 
-    def __init__(self, name: str, source: str, common: Mapping[str, Any], first_seq: int = 0) -> None:
-        self.seq = first_seq
-        own = {"stream": name, "source": source, "ts_quality": "exact", "quality": "measured"}
+    def __init__(self, name: str, source: str, common: Mapping[str, Any]) -> None:
+        place = common.get("stream")
+        self.name = f"{place}/{name}" if place else name
+        self.seq = 0
+        own = {"stream": self.name, "source": source, "ts_quality": "exact", "quality": "measured"}
         self._common = {**common, **own}
+
+    def resume(self, at: Any) -> None:
+        """Go on behind what an earlier recorder wrote, if it was this stream."""
+        if isinstance(at, list) and at[:1] == [self.name]:
+            self.seq = int(at[1])
+
+    def at(self) -> list[Any]:
+        """For the recorder's state: (name, number of the last row)."""
+        return [self.name, self.seq]
 
     def row(self, ts: int, kind: str, fields: dict[str, Any], common: Mapping[str, Any] | None = None) -> Row:
         """The next row.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from oomctl.collectors.live.processes import sees_all, tree
 from oomctl.collectors.recorder.live import State
+from oomctl.collectors.recorder.own import Note
 from oomctl.collectors.recorder.settings import Settings
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class Beside:
 
     Args:
         settings: Which sources.
-        common: The common columns: node, worker, and incarnation where it is known.
+        common: The common columns: node, worker, incarnation where it is known; `stream` is what their streams begin with.
         clock: The recorder's.
         state: What an earlier recorder knew.
         proc: The process file system.
@@ -34,8 +35,10 @@ class Beside:
     """
 
     def __init__(self, settings: Settings, common: dict[str, Any], clock: Any, state: State, proc: Path) -> None:
-        self._notes: list[tuple[str, str]] = []
-        self._sources = _make(settings, common, clock, state, proc, self._notes)
+        self._notes: list[Note] = []
+        self._sources = _make(settings, common, clock, proc, self._notes)
+        for source in self._sources:
+            source.stream.resume(state.get(KEY + source.name))
 
     def gather(self, into: Gathered) -> None:
         """Add one round of all sources."""
@@ -45,9 +48,9 @@ class Beside:
             batch = source.poll()
             into.rows += batch.rows
             into.losses += batch.losses
-            into.notes += batch.notes
-            into.notes += [("ok", f"restarted: {why}") for why in batch.restarts]
-            into.at[KEY + source.name] = source.stream.seq
+            into.notes += [Note(source.name, *note) for note in batch.notes]
+            into.notes += [Note(source.name, "ok", f"restarted: {why}") for why in batch.restarts]
+            into.at[KEY + source.name] = source.stream.at()
 
     def close(self) -> None:
         """Let go of all."""
@@ -55,49 +58,44 @@ class Beside:
             source.close()
 
 
-def _make(
-    settings: Settings, common: dict[str, Any], clock: Any, state: State, proc: Path, notes: list[tuple[str, str]]
-) -> list[LiveSource]:
+def _make(settings: Settings, common: dict[str, Any], clock: Any, proc: Path, notes: list[Note]) -> list[LiveSource]:
     """Only what is used is imported: each costs the recorder megabytes. What cannot be is told in `notes`."""
     made: list[LiveSource] = []
-
-    def first(name: str) -> int:
-        return int(state.get(KEY + name, 0))
 
     for url in settings.metrics:
         from oomctl.collectors.live.prometheus.scraper import Scraper
 
-        made.append(Scraper(url, common, clock, settings.scrape_s, first_seq=first(f"metrics {url}")))
+        made.append(Scraper(url, common, clock, settings.scrape_s))
     for endpoint, replay in settings.kv_events:
         from oomctl.collectors.live.kv_events.subscriber import Subscriber
 
-        made.append(Subscriber(endpoint, common, clock, replay, first(f"kv_events {endpoint}")))
+        made.append(Subscriber(endpoint, common, clock, replay))
     if settings.devices:
         import pynvml
 
         from oomctl.collectors.live.nvml.poller import NvmlPoller
 
         own = _own(settings, common, proc)
-        made.append(NvmlPoller(pynvml, common, clock, settings.visible_devices, own, first("nvml")))
+        made.append(NvmlPoller(pynvml, common, clock, settings.visible_devices, own))
         if (amd := _amdsmi(notes)) is not None:
             from oomctl.collectors.live.amdsmi import AmdSmiPoller
 
-            made.append(AmdSmiPoller(amd, common, clock, first("amdsmi")))
+            made.append(AmdSmiPoller(amd, common, clock))
     if settings.otlp_ports is not None:
         from oomctl.collectors.live.otlp.receiver import OtlpReceiver
 
-        made.append(OtlpReceiver(common, clock, *settings.otlp_ports, first_seq=first("otlp")))
+        made.append(OtlpReceiver(common, clock, *settings.otlp_ports))
     return made
 
 
-def _amdsmi(notes: list[tuple[str, str]]) -> Any:
+def _amdsmi(notes: list[Note]) -> Any:
     """The package, where it is installed and finds ROCm's library; without that it raises whatever its loader does."""
     try:
         import amdsmi
     except ImportError:
         return None
     except Exception as error:
-        notes.append(("absent", f"amdsmi is installed and cannot be used: {error!r}"[:300]))
+        notes.append(Note("amdsmi", "absent", f"amdsmi is installed and cannot be used: {error!r}"[:300]))
         return None
     return amdsmi
 

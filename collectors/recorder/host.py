@@ -1,30 +1,29 @@
 """What is seen beside the worker: the host's side of its memory, and how its processes ended."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from oomctl.collectors.live.host.ends import End
 from oomctl.collectors.live.host.sampler import Host, Process
-from oomctl.collectors.recorder.live import State
-from oomctl.collectors.recorder.own import Numbered
+from oomctl.collectors.live.stream import Stream
 from oomctl.schemas.rows import Row
 
+HOST = "host"
 MAX_ENDS = 256
 """Kept of processes that are gone, until their rings are read to the end."""
 
 
-class HostRows(Numbered):
+class HostRows(Stream):
     """Rows of the host sampler, in a stream of their own.
 
     Args:
-        node: This host.
-        worker: The worker that is recorded.
-        state: What an earlier recorder knew.
+        common: The common columns: node, worker; `stream` is what the stream begins with.
         root: Of the file system.
     """
 
-    def __init__(self, node: str, worker: str, state: State, root: Path) -> None:
-        super().__init__("host", node, worker, state)
+    def __init__(self, common: Mapping[str, Any], root: Path) -> None:
+        super().__init__(HOST, "host", common)
         self._host = Host(root)
         self._ends: dict[int, End] = {}
 

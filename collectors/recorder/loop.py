@@ -8,11 +8,11 @@ from typing import Any
 from oomctl.collectors.live.processes import PROC
 from oomctl.collectors.recorder.clock import Clock
 from oomctl.collectors.recorder.folder import Folder
-from oomctl.collectors.recorder.host import HostRows
+from oomctl.collectors.recorder.host import HOST, HostRows
 from oomctl.collectors.recorder.incidents import Incidents
 from oomctl.collectors.recorder.jobs import Hook, Jobs
 from oomctl.collectors.recorder.live import Frame, State
-from oomctl.collectors.recorder.own import OwnRows
+from oomctl.collectors.recorder.own import RECORDER, Note, OwnRows
 from oomctl.collectors.recorder.settings import Outlet, Settings
 from oomctl.collectors.recorder.slots import Slots
 from oomctl.collectors.recorder.sources import Gathered, Sources
@@ -66,8 +66,11 @@ class Recorder:
         state = resumption.state
         self._sources = Sources(settings, state, proc, self._clock)
         worker, life = self._sources.worker, self._sources.incarnation
-        self._own = OwnRows(settings.node, worker, state)
-        self._host = HostRows(settings.node, worker, state, proc.parent)
+        self._own = OwnRows(self._sources.common)
+        self._host = HostRows(self._sources.common, proc.parent)
+        self._streams = {RECORDER: self._own, HOST: self._host}
+        for key, stream in self._streams.items():
+            stream.resume(state.get(key))
         self._store = Store(folder, resumption, self._clock, (WRITER, worker, settings.node))
         self._watch = Watch(worker, life, state.get("watch"))
         self._jobs = Jobs(self._clock)
@@ -192,9 +195,9 @@ class Recorder:
         if abs(jumped_us) >= JUMP_US:
             self._problems.append(f"the wall clock jumped by {jumped_us / 1e6:.1f} s")
         problems, self._problems = self._problems, []
-        for state, detail in [*gathered.notes, *(("degraded", problem) for problem in problems)]:
-            self._errors += state != "ok"
-            rows.append(self._own.state(now_us, state, detail[:500], errors=self._errors))
+        for note in [*gathered.notes, *(Note(RECORDER, "degraded", problem) for problem in problems)]:
+            self._errors += note.state != "ok"
+            rows.append(self._own.told(now_us, note, errors=self._errors))
         if now_s >= self._report_s:
             self._report_s = now_s + REPORT_S
             cpu_us, self._cpu_us = self._clock.cpu_us() - self._cpu_us, self._clock.cpu_us()
@@ -203,7 +206,7 @@ class Recorder:
 
     def _write(self, rows: list[Row], at: State, slots: Sequence[Slots] = ()) -> None:
         known = self._store.state
-        at = at | self._own.at() | self._host.at() | self._incidents.at() | self._upkeep.at()
+        at = at | {key: stream.at() for key, stream in self._streams.items()} | self._incidents.at() | self._upkeep.at()
         at = at | {"watch": dict(self._watch.last), "worker": self._sources.worker}
         at = {key: value for key, value in at.items() if known.get(key) != value}
         frame = Frame(rows=rows, slots=list(slots), at=at)

@@ -1,14 +1,15 @@
 """What the recorder says itself: losses, its own state, and what it saw of the worker's end."""
 
 import signal
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from oomctl.collectors.agent.header import Header
 from oomctl.collectors.live.host.ends import End
 from oomctl.collectors.live.stream import Stream
-from oomctl.collectors.recorder.live import State
 from oomctl.schemas.rows import Row
 
+RECORDER = "recorder"
 _BROKEN: dict[int | None, tuple[str, str]] = {
     signal.SIGSEGV: ("segfault", "a segmentation fault"),
     signal.SIGBUS: ("bus_error", "a bus error"),
@@ -17,36 +18,29 @@ _BROKEN: dict[int | None, tuple[str, str]] = {
 """Ends by a signal that a process brings upon itself."""
 
 
-class Numbered(Stream):
-    """Rows of the recorder's own streams, whose numbers its state keeps.
+class Note(NamedTuple):
+    """What is to be told of a source.
 
-    Args:
-        name: Of the stream, behind the node's; also the key of its number in the state.
-        node: This host.
-        worker: The worker that is recorded.
-        state: What an earlier recorder knew.
+    Attributes:
+        source: Which, by its name.
+        state: ok, degraded, failed, absent.
+        detail: Why.
     """
 
-    def __init__(self, name: str, node: str, worker: str, state: State) -> None:
-        super().__init__(f"{node}/{name}", "host", {"node": node, "worker": worker}, int(state.get(name, 0)))
-        self._name = name
-
-    def at(self) -> State:
-        """The number of the last row."""
-        return {self._name: self.seq}
+    source: str
+    state: str
+    detail: str
 
 
-class OwnRows(Numbered):
+class OwnRows(Stream):
     """What the recorder says itself.
 
     Args:
-        node: This host.
-        worker: The worker that is recorded.
-        state: What an earlier recorder knew.
+        common: The common columns: node, worker; `stream` is what the stream begins with.
     """
 
-    def __init__(self, node: str, worker: str, state: State) -> None:
-        super().__init__("recorder", node, worker, state)
+    def __init__(self, common: Mapping[str, Any]) -> None:
+        super().__init__(RECORDER, "host", common)
 
     def loss(self, ts: int, reason: str, count: int, detail: str) -> Row:
         """Something is lost."""
@@ -54,7 +48,12 @@ class OwnRows(Numbered):
 
     def state(self, ts: int, state: str, detail: str, **fields: Any) -> Row:
         """How the recorder is: ok, degraded or failed."""
-        return self.row(ts, "collector", {"name": "recorder", "state": state, "detail": detail, **fields})
+        return self.told(ts, Note(RECORDER, state, detail), **fields)
+
+    def told(self, ts: int, note: Note, **fields: Any) -> Row:
+        """How a source is."""
+        told = {"name": note.source, "state": note.state, "detail": note.detail[:500]}
+        return self.row(ts, "collector", {**told, **fields})
 
     def ended(self, ts: int, incarnation: str, detail: str, end: End, header: Header | None) -> Row:
         """A process of the worker is gone and had said nothing; how, where the kernel tells."""

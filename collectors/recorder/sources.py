@@ -12,6 +12,7 @@ from oomctl.collectors.recorder.beside import Beside
 from oomctl.collectors.recorder.clock import Clock
 from oomctl.collectors.recorder.leftovers import Leftovers
 from oomctl.collectors.recorder.live import State
+from oomctl.collectors.recorder.own import Note
 from oomctl.collectors.recorder.rings import Death, Drained, RingSet
 from oomctl.collectors.recorder.settings import Settings
 from oomctl.collectors.recorder.slots import Slots, all_rows
@@ -35,7 +36,7 @@ class Gathered:
         old: Rows of a log that was written before recording began: kept, but no sign of anything now.
         at: How far each source was read.
         losses: (reason, count, detail).
-        notes: (state, detail) of what is to be told of the sources.
+        notes: What is to be told of the sources.
         deaths: Of processes whose rings were read to their end.
         more: A source has more to give at once.
     """
@@ -46,7 +47,7 @@ class Gathered:
     old: list[Row] = field(default_factory=list)
     at: State = field(default_factory=dict)
     losses: list[tuple[str, int, str]] = field(default_factory=list)
-    notes: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
     deaths: list[Death] = field(default_factory=list)
     more: bool = False
 
@@ -67,6 +68,7 @@ class Sources:
     Attributes:
         worker: The engine instance.
         incarnation: Its present life.
+        common: Common columns of what is seen beside it; `stream` is what those streams begin with.
         leftovers: Rings that were read to their end.
     """
 
@@ -93,7 +95,8 @@ class Sources:
         if settings.log is not None:
             self._tail = LogTail(settings.log, self.worker, state)
         node = settings.node if settings.pid is not None else urlsplit(settings.metrics[0]).hostname
-        common = {"node": node, "worker": self.worker, "incarnation": self.incarnation or None}
+        self.common = {"node": node, "worker": self.worker, "stream": self._place()}
+        common = {**self.common, "incarnation": self.incarnation or None}
         self._beside = Beside(settings, common, clock or Clock(), state, proc)
 
     @property
@@ -143,7 +146,7 @@ class Sources:
             gathered.shown += drained.shown
             gathered.at |= drained.at
             gathered.losses += looked.losses + drained.losses
-            gathered.notes += looked.notes + drained.notes
+            gathered.notes += [Note("rings", *note) for note in looked.notes + drained.notes]
             gathered.deaths += drained.deaths
             gathered.more |= drained.full
         if self._tail is not None:
@@ -161,6 +164,12 @@ class Sources:
             self._tail.close()
         self._beside.close()
 
+    def _place(self) -> str:
+        """What tells its streams from those of another worker or another life of the same name on the same node."""
+        if self._settings.pid is None:
+            return self.worker
+        return f"{self._settings.node}/{self._settings.pid}-{self._ticks}"
+
     def _follow(self, tail: LogTail, gathered: Gathered, final: bool) -> None:
         old = tail.backlog
         lines = tail.finish() if final else tail.rows(ROUND_RECORDS)
@@ -172,7 +181,7 @@ class Sources:
         gathered.more |= old or len(lines) >= ROUND_RECORDS
         if tail.rotations > self._rotations:
             self._rotations = tail.rotations
-            gathered.notes.append(("ok", f"{self._settings.log} was rotated or cut; its lines count on"))
+            gathered.notes.append(Note("log", "ok", f"{self._settings.log} was rotated or cut; its lines count on"))
 
 
 def _name(settings: Settings) -> str:

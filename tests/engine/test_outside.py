@@ -7,22 +7,26 @@ import socket
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from oomctl.analyzers.picture.state import Picture
+from oomctl.analyzers.picture.state import Picture, Worker
+from oomctl.cli.render.top import frame
 from oomctl.collectors.live.discover.workers import workers
 from oomctl.collectors.live.kv_events.subscriber import Subscriber
 from oomctl.collectors.recorder.clock import Clock
-from oomctl.collectors.recorder.sources import Sources
-from oomctl.collectors.recorder.watching import watch
+from oomctl.collectors.recorder.watching import Watching
+from oomctl.schemas.rows import Row
 from oomctl.targets import find
 from tests.engine import load
-from tests.engine.server import BLOCK_TOKENS, Server
+from tests.engine.resident import LossyWire, Probe
+from tests.engine.server import Server
 
 pytestmark = pytest.mark.slow
 KV_BLOCKS = 48
+USABLE_BLOCKS = KV_BLOCKS - 1
+"""One is the engine's null block."""
+PATIENCE_S = 150
 
 
 def free_port() -> int:
@@ -31,95 +35,168 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def follow(pid: int) -> Sources:
-    target = find(str(pid))
-    assert target.metrics is not None, "no page at any of its ports"
-    return watch(pid, target.rings, target.metrics, target.visible_devices, Clock())
+class View:
+    """What `oomctl top` sees of some targets.
 
+    Attributes:
+        picture: As it stands.
+        rows: All that came.
+    """
 
-def gather(sources: Iterable[Sources], picture: Picture, met: Callable[[], bool], seconds: float = 90) -> None:
-    """Gather until something is seen."""
-    deadline = time.monotonic() + seconds
-    while not met():
-        assert time.monotonic() < deadline, {name: vars(worker) for name, worker in picture.workers.items()}
-        for source in sources:
-            for row in source.gather(time.time_ns() // 1000).all_rows():
-                picture.take(row)
-        time.sleep(0.2)
+    def __init__(self, *words: str) -> None:
+        self.picture = Picture()
+        self.rows: list[Row] = []
+        self._watching = []
+        for word in words:
+            target = find(word)
+            assert target.metrics is not None, "no page at any of its ports"
+            watching = Watching(target.pid, target.rings, target.metrics, target.visible_devices, Clock())
+            self._watching.append(watching)
 
+    def until(self, met: Callable[[], bool]) -> None:
+        """Gather until something is seen."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not met():
+            assert time.monotonic() < deadline, {name: vars(worker) for name, worker in self.picture.workers.items()}
+            for watching in self._watching:
+                for row in watching.rows():
+                    self.rows.append(row)
+                    self.picture.take(row)
+            time.sleep(0.2)
 
-def only(picture: Picture) -> Any:
-    (worker,) = picture.workers.values()
-    return worker
+    def worker(self, pid: int) -> Worker:
+        (found,) = (worker for name, worker in self.picture.workers.items() if name.endswith(f":{pid}"))
+        return found
 
-
-def test_a_running_server(engine: Path, model: Path, tmp_path: Path) -> None:
-    events, replay = (f"tcp://127.0.0.1:{free_port()}" for _ in range(2))
-    config = json.dumps({"enable_kv_cache_events": True, "publisher": "zmq", "endpoint": events, "replay_endpoint": replay})
-    arguments = ("--kv-events-config", config)
-    with Server(engine, model, tmp_path / "server.log", kv_blocks=KV_BLOCKS, arguments=arguments) as server:
-        known = {worker.pid: worker for worker in workers()}
-        worker = known[server.process.pid]
-        assert (worker.engine, worker.orphan) == ("vllm", False)
-        assert server.port in worker.ports
-        assert server.pid_of("EngineCore") in worker.members
-
-        target = find(str(server.process.pid))
-        assert target.metrics == f"{server.url}/metrics"
-        assert target.kv_events == ((events, replay),)
-        cache = Subscriber(events, {"worker": "w"}, Clock(), replay)
-        sources, picture = [follow(server.process.pid)], Picture()
-        # Within two scrapes its pool and its queue are known.
-        begun = time.monotonic()
-        gather(sources, picture, lambda: bool(picture.workers) and only(picture).running is not None)
-        assert time.monotonic() - begun < 30
-        assert only(picture).pools[""].figures["total_blocks"] == KV_BLOCKS
-
-        batches = load.run(server.port, load.wishes(24, 60, seed=5), concurrency=8)
-        assert {outcome.state for outcome in batches} == {"finished"}
-        largest, lost = 0, 0
-        for _ in range(20):
-            batch = cache.poll()
-            lost += sum(count for _, count, _ in batch.losses)
-            largest = max([largest, *cache.resident.blocks().values()])
-            time.sleep(0.1)
-        assert lost == 0
-        assert 0 < largest <= KV_BLOCKS - 1, "no more is resident than the pool holds"
-
-        # At a quiet instant the figures are the engine's own.
-        told = server.metrics()
-        gather(sources, picture, lambda: only(picture).running == 0 and only(picture).waiting == 0)
-        gather(sources, picture, lambda: only(picture).preempted == told["vllm:num_preemptions_total"])
-        figures = only(picture).pools[""].figures
-        assert figures["used_blocks"] + figures["free_blocks"] == KV_BLOCKS - 1
-        assert figures["used_blocks"] == round(told["vllm:kv_cache_usage_perc"] * (KV_BLOCKS - 1))
-        assert told["vllm:prefix_cache_hits_total"] % BLOCK_TOKENS == 0
-
-        # A reset empties the index, as the engine says.
-        cache.close()
-        os.kill(server.pid_of("EngineCore"), signal.SIGKILL)
-        gather(
-            sources, picture, lambda: any("its last figures are" in said for said in only(picture).troubles.values()), 120
+    def knows(self, *pids: int) -> bool:
+        """Whether the pool and the queue of each are told."""
+        named = {name.rpartition(":")[2]: worker for name, worker in self.picture.workers.items()}
+        return all(
+            str(pid) in named and named[str(pid)].running is not None and "used_blocks" in _pool(named[str(pid)])
+            for pid in pids
         )
-    for source in sources:
-        source.close()
+
+    def scrapes(self, pid: int) -> int:
+        """How many brought figures."""
+        rows = (row for row in self.rows if row["source"] == "prometheus" and row["worker"].endswith(f":{pid}"))
+        return len({row["ts"] for row in rows})
+
+    def drawn(self) -> str:
+        return "\n".join(frame(self.picture, time.time_ns() // 1000, 80, "top"))
+
+    def close(self) -> None:
+        for watching in self._watching:
+            watching.close()
 
 
-def test_two_servers_are_never_mixed(engine: Path, model: Path, tmp_path: Path) -> None:
+def _pool(worker: Worker) -> dict[str, int]:
+    return worker.pools[""].figures if "" in worker.pools else {}
+
+
+def settled(subscribers: Iterable[Subscriber]) -> int:
+    """Take events until none comes any more; returns how many are lost."""
+    quiet, lost = 0, 0
+    while quiet < 10:
+        quiet += 1
+        for subscriber in subscribers:
+            batch = subscriber.poll()
+            lost += sum(count for _, count, _ in batch.losses)
+            assert max(subscriber.resident.blocks().values(), default=0) <= USABLE_BLOCKS, "more than the pool holds"
+            quiet = 0 if batch.rows else quiet
+        time.sleep(0.1)
+    return lost
+
+
+def test_figures_and_events_are_the_engines_own(engine: Path, model: Path, tmp_path: Path) -> None:
+    ports = free_port(), free_port()
+    published = {
+        "enable_kv_cache_events": True, "publisher": "zmq", "topic": "kv-events",
+        "endpoint": f"tcp://*:{ports[0]}", "replay_endpoint": f"tcp://*:{ports[1]}",
+    }  # fmt: skip
+    probe = Probe(tmp_path / "probe")
+    arguments = ("--kv-events-config", json.dumps(published))
+    made = Server(
+        engine, model, tmp_path / "server.log", kv_blocks=KV_BLOCKS, arguments=arguments, environment=probe.environment
+    )
+    with made as server:
+        pid, core = server.process.pid, server.pid_of("EngineCore")
+        events, replay = (f"tcp://127.0.0.1:{port}" for port in ports)
+        assert find(str(pid)).kv_events == ((events, replay),), "they are found where they are published"
+        wire = LossyWire(events, loses=lambda number: number % 7 in (3, 4))
+        whole = Subscriber(events, {"worker": "w"}, Clock(), replay)
+        replayed = Subscriber(wire.endpoint, {"worker": "w"}, Clock(), replay)
+        counted = Subscriber(wire.endpoint, {"worker": "w"}, Clock())
+        everyone = (whole, replayed, counted)
+        settled(everyone)
+        view = View(str(pid))
+        view.until(lambda: view.knows(pid))
+
+        for seed in (5, 6):
+            done = load.run(server.port, load.wishes(16, 120, seed=seed), concurrency=16)
+            assert {outcome.state for outcome in done} == {"finished"}
+            # At a quiet instant the figures are the engine's own.
+            told = server.metrics()
+            assert told["vllm:num_requests_running"] == told["vllm:num_requests_waiting"] == 0
+            view.until(lambda: view.worker(pid).preempted == told["vllm:num_preemptions_total"])  # noqa: B023
+            view.until(lambda: view.worker(pid).running == view.worker(pid).waiting == 0)
+            used = round(told["vllm:kv_cache_usage_perc"] * USABLE_BLOCKS)
+            assert _pool(view.worker(pid))["total_blocks"] == KV_BLOCKS
+            assert _pool(view.worker(pid))["used_blocks"] == used
+            assert _pool(view.worker(pid))["free_blocks"] == USABLE_BLOCKS - used
+
+            # So is what its prefix cache holds, for who heard all of it, and for who had what was lost replayed.
+            assert settled((whole, replayed)) == 0
+            held = probe.hashes(core)
+            assert len(held) > USABLE_BLOCKS // 2
+            assert whole.resident.hashes() == replayed.resident.hashes() == held
+        assert told["vllm:num_preemptions_total"] > 0, "the pool was never full"
+        # Who cannot have it replayed counts it.
+        lost = settled([counted])
+        assert 0 < wire.lost - 2 <= lost <= wire.lost
+
+        # A dead engine's last figures are not current, although its page may go on for a while.
+        load.start(server.port, load.wishes(12, 900, seed=7))
+        view.until(lambda: (view.worker(pid).running or 0) > 0)
+        os.kill(core, signal.SIGKILL)
+        view.until(lambda: any("its last figures are" in said for said in view.worker(pid).troubles.values()))
+        assert "its last figures are" in view.drawn()
+        for closing in (*everyone, view, wire):
+            closing.close()
+
+
+def test_two_servers_and_a_restart(engine: Path, model: Path, tmp_path: Path) -> None:
     small, large = (
         Server(engine, model, tmp_path / f"{blocks}.log", kv_blocks=blocks) for blocks in (KV_BLOCKS, 2 * KV_BLOCKS)
     )
     with small, large:
-        picture = Picture()
-        sources = [follow(server.process.pid) for server in (small, large)]
-        gather(sources, picture, lambda: len(picture.workers) == 2)
-        load.run(small.port, load.wishes(4, 40, seed=6), concurrency=4)
-        gather(sources, picture, lambda: all(worker.pools for worker in picture.workers.values()))
-        totals = {
-            name: worker.pools[""].figures["total_blocks"] for name, worker in picture.workers.items() if worker.pools
-        }
-        assert sorted(totals.values()) == [KV_BLOCKS, 2 * KV_BLOCKS]
-        assert {name.rpartition(":")[2] for name in totals} == {str(small.process.pid), str(large.process.pid)}
+        known = {worker.pid: worker for worker in workers()}
+        for server in (small, large):
+            worker = known[server.process.pid]
+            assert (worker.engine, worker.orphan) == ("vllm", False)
+            assert server.port in worker.ports
+            assert server.pid_of("EngineCore") in worker.members
+        pids = [server.process.pid for server in (small, large)]
+        view = View(*map(str, pids))
+        view.until(lambda: view.knows(*pids))
+        assert max(map(view.scrapes, pids)) <= 2
+        load.run(small.port, load.wishes(16, 200, seed=6), concurrency=16)
+        told = small.metrics()
+        view.until(lambda: view.worker(pids[0]).preempted == told["vllm:num_preemptions_total"] > 0)
+        assert [_pool(view.worker(pid))["total_blocks"] for pid in pids] == [KV_BLOCKS, 2 * KV_BLOCKS]
+        assert view.worker(pids[1]).preempted == 0
         assert find(large.url).pid == large.process.pid
-    for source in sources:
-        source.close()
+
+        # The large one is started again, where it was.
+        elsewhere = View(large.url)
+        elsewhere.until(lambda: elsewhere.knows(pids[1]))
+        lives = [view.worker(pids[1]).incarnation]
+        large.stop()
+        view.until(lambda: bool(view.worker(pids[1]).troubles))
+        large.start()
+        large.wait_ready()
+        again = View(large.url)
+        again.until(lambda: again.knows(large.process.pid))
+        lives.append(again.worker(large.process.pid).incarnation)
+        assert len(set(lives)) == 2 and None not in lives
+        for closing in (view, elsewhere, again):
+            closing.close()

@@ -1,6 +1,9 @@
 """A made-up file system: processes of /proc, and memory cgroups of either version."""
 
+import shutil
 from pathlib import Path
+
+from oomctl.collectors.live.processes import INITIAL_PID_NAMESPACE
 
 GIB = 1 << 30
 MOUNTS = {
@@ -21,6 +24,7 @@ class FakeHost:
         root: The folder.
         version: Of its memory cgroups; 0 for none.
         top: Which cgroup lies at the mount point.
+        kills: For memory, on the whole host.
     """
 
     def __init__(self, root: Path, version: int = 2, top: str = "/", kills: int = 0) -> None:
@@ -35,23 +39,56 @@ class FakeHost:
     def host_kills(self, kills: int) -> None:
         (self.proc / "vmstat").write_text(f"nr_free_pages 7\noom_kill {kills}\n")
 
-    def process(self, pid: int, cgroup: str = "/", rss_bytes: int = GIB, name: str = "python3", parent: int = 1) -> None:
+    def namespace(self, name: str = INITIAL_PID_NAMESPACE) -> None:
+        """In which process ids are counted."""
+        (self.proc / "self" / "ns").mkdir()
+        (self.proc / "self" / "ns" / "pid").symlink_to(name)
+
+    def logs(self, text: str) -> None:
+        """The kernel says something."""
+        (self.root / "dev").mkdir(exist_ok=True)
+        with (self.root / "dev" / "kmsg").open("a") as file:
+            file.writelines(f"6,{number},7,-;{line}\n SUBSYSTEM=x\n" for number, line in enumerate(text.splitlines()))
+
+    def process(
+        self,
+        pid: int,
+        cgroup: str = "/",
+        *arguments: str,
+        rss_bytes: int = GIB,
+        name: str = "python3",
+        parent: int = 1,
+        ticks: int | None = None,
+        state: str = "S",
+        environment: dict[str, str] | None = None,
+        ports: tuple[int, ...] = (),
+    ) -> None:
+        """A process; without an environment it is another user's. Of its ports it listens on the first only."""
         folder = self.proc / str(pid)
-        folder.mkdir(exist_ok=True)
-        fields = ["S", str(parent), *["0"] * 17, str(pid * 10), "0"]
-        (folder / "stat").write_text(f"{pid} ({name}) {' '.join(fields)}")
+        (folder / "fd").mkdir(parents=True, exist_ok=True)
+        (folder / "net").mkdir(exist_ok=True)
+        fields = [state, str(parent), *["0"] * 17, str(pid * 10 if ticks is None else ticks), "0"]
+        (folder / "stat").write_text(f"{pid} (a) {name}) {' '.join(fields)}\n")
         (folder / "comm").write_text(f"{name}\n")
         (folder / "status").write_text(f"Name:\t{name}\nNSpid:\t{pid}\nVmRSS:\t{rss_bytes >> 10} kB\nVmSwap:\t0 kB\n")
+        (folder / "cmdline").write_bytes(b"".join(word.encode() + b"\0" for word in arguments))
         lines = {0: "", 1: f"8:pids:/x\n4:memory:{cgroup}\n0::/elsewhere\n", 2: f"0::{cgroup}\n"}
         (folder / "cgroup").write_text(lines[self.version])
+        if environment is not None:
+            (folder / "environ").write_bytes(b"".join(f"{key}={value}\0".encode() for key, value in environment.items()))
+        sockets = ["  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode"]
+        for number, port in enumerate(ports):
+            inode = pid * 1000 + number
+            (folder / "fd" / str(number)).symlink_to(f"socket:[{inode}]")
+            listens = "0A" if number == 0 else "01"
+            sockets.append(f"   {number}: 0100007F:{port:04X} 00000000:0000 {listens} 0:0 0:0 0 0 0 {inode} 1")
+        (folder / "net" / "tcp").write_text("\n".join(sockets) + "\n")
 
     def dies(self, pid: int, status: int | None = None) -> None:
         """It is gone; with a status, its parent has not collected it yet."""
         folder = self.proc / str(pid)
         if status is None:
-            for path in folder.iterdir():
-                path.unlink()
-            folder.rmdir()
+            shutil.rmtree(folder)
         else:
             fields = ["Z", "1", *["0"] * 17, str(pid * 10), *["0"] * 29, str(status)]
             (folder / "stat").write_text(f"{pid} (python3) {' '.join(fields)}")

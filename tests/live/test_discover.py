@@ -8,28 +8,30 @@ import pytest
 
 from oomctl.collectors.live.discover.signs import sign_of
 from oomctl.collectors.live.discover.workers import workers
-from tests.live.fake_proc import CONTAINER, FakeProc
+from tests.live.fakes import FakeHost
+
+CONTAINER = "c" * 64
 
 
 @pytest.fixture
-def proc(tmp_path: Path) -> FakeProc:
-    made = FakeProc(tmp_path)
-    made.add(1, 0, "/sbin/init", environment={})
-    made.add(2, 0)
+def host(tmp_path: Path) -> FakeHost:
+    made = FakeHost(tmp_path)
+    made.process(1, "/", "/sbin/init", parent=0, environment={})
+    made.process(2, parent=0)
     return made
 
 
-def test_a_server_and_what_belongs_to_it(proc: FakeProc) -> None:
+def test_a_server_and_what_belongs_to_it(host: FakeHost) -> None:
     environment = {"CUDA_VISIBLE_DEVICES": "2,3", "OOMCTL_RING": "/dev/shm/r", "HF_TOKEN": "hf_abcdefghijklmnopqrst"}
-    group = f"0::/kubepods/burstable/pod0f0f0f0f-1111-2222-3333-444444444444/{CONTAINER}"
+    group = f"/kubepods/burstable/pod0f0f0f0f-1111-2222-3333-444444444444/{CONTAINER}"
     command = ("/usr/bin/python3", "/usr/bin/vllm", "serve", "m", "--api-key", "sk-topsecret1234567890")
-    proc.add(100, 1, *command, environment=environment, ports=(8000, 5555), cgroup=group)
-    proc.add(101, 100, "VLLM::EngineCore", environment={})
-    proc.add(102, 101, "VLLM::Worker_TP0", environment={})
-    proc.add(103, 101, "VLLM::Worker_TP1", environment={})
-    proc.add(104, 103, "VLLM::Worker_TP9", environment={}, state="Z")
-    proc.add(200, 1, "/usr/bin/postgres", environment={}, ports=(5432,))
-    (worker,) = workers(proc.root)
+    host.process(100, group, *command, environment=environment, ports=(8000, 5555))
+    host.process(101, "/", "VLLM::EngineCore", environment={}, parent=100)
+    host.process(102, "/", "VLLM::Worker_TP0", environment={}, parent=101)
+    host.process(103, "/", "VLLM::Worker_TP1", environment={}, parent=101)
+    host.process(104, "/", "VLLM::Worker_TP9", environment={}, state="Z", parent=103)
+    host.process(200, "/", "/usr/bin/postgres", environment={}, ports=(5432,))
+    (worker,) = workers(host.proc)
     assert (worker.engine, worker.pid, worker.orphan) == ("vllm", 100, False)
     assert worker.members == {
         100: "/usr/bin/python3",
@@ -43,38 +45,38 @@ def test_a_server_and_what_belongs_to_it(proc: FakeProc) -> None:
     assert "secret" not in worker.command and "vllm serve m" in worker.command
 
 
-def test_two_engines_on_one_node_are_two(proc: FakeProc) -> None:
+def test_two_engines_on_one_node_are_two(host: FakeHost) -> None:
     for base in (100, 200):
-        proc.add(base, 1, "vllm", "serve", f"model-{base}", environment={}, ports=(8000 + base,))
-        proc.add(base + 1, base, "VLLM::EngineCore", environment={})
-    found = workers(proc.root)
+        host.process(base, "/", "vllm", "serve", f"model-{base}", environment={}, ports=(8000 + base,))
+        host.process(base + 1, "/", "VLLM::EngineCore", environment={}, parent=base)
+    found = workers(host.proc)
     assert [(worker.pid, worker.ports, set(worker.members)) for worker in found] == [
         (100, (8100,), {100, 101}),
         (200, (8200,), {200, 201}),
     ]
 
 
-def test_a_part_without_its_server_is_an_orphan(proc: FakeProc) -> None:
-    proc.add(300, 1, "VLLM::EngineCore", environment={})
-    proc.add(301, 300, "VLLM::Worker_TP0", environment={})
-    proc.add(400, 1, "sglang::scheduler_TP0", environment={})
-    assert [(worker.engine, worker.pid, worker.orphan, len(worker.members)) for worker in workers(proc.root)] == [
+def test_a_part_without_its_server_is_an_orphan(host: FakeHost) -> None:
+    host.process(300, "/", "VLLM::EngineCore", environment={})
+    host.process(301, "/", "VLLM::Worker_TP0", environment={}, parent=300)
+    host.process(400, "/", "sglang::scheduler_TP0", environment={})
+    assert [(worker.engine, worker.pid, worker.orphan, len(worker.members)) for worker in workers(host.proc)] == [
         ("vllm", 300, True, 2),
         ("sglang", 400, True, 1),
     ]
 
 
-def test_what_runs_inside_a_front_is_named_by_its_engine(proc: FakeProc) -> None:
-    proc.add(500, 1, "/opt/tritonserver/bin/tritonserver", "--model-repository=/m", environment={})
-    proc.add(501, 500, "/opt/tritonserver/backends/python/triton_python_backend_stub", "x", environment={})
-    proc.add(502, 501, "VLLM::EngineCore", environment={})
-    (worker,) = workers(proc.root)
+def test_what_runs_inside_a_front_is_named_by_its_engine(host: FakeHost) -> None:
+    host.process(500, "/", "/opt/tritonserver/bin/tritonserver", "--model-repository=/m", environment={})
+    host.process(501, "/", "/opt/tritonserver/backends/python/triton_python_backend_stub", "x", environment={}, parent=500)
+    host.process(502, "/", "VLLM::EngineCore", environment={}, parent=501)
+    (worker,) = workers(host.proc)
     assert (worker.engine, worker.pid, worker.orphan) == ("vllm", 500, False)
 
 
-def test_another_users_worker_is_seen_and_said_to_be_unreadable(proc: FakeProc) -> None:
-    proc.add(600, 1, "/usr/local/bin/llama-server", "-m", "x.gguf")
-    (worker,) = workers(proc.root)
+def test_another_users_worker_is_seen_and_said_to_be_unreadable(host: FakeHost) -> None:
+    host.process(600, "/", "/usr/local/bin/llama-server", "-m", "x.gguf")
+    (worker,) = workers(host.proc)
     assert (worker.engine, worker.devices, worker.readable) == ("llamacpp", None, False)
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from oomctl.collectors.live.batch import Batch
 from oomctl.collectors.live.nvml.poller import NvmlPoller
-from oomctl.collectors.live.nvml.readings import peak_of_the_dead
 from oomctl.collectors.live.nvml.visible import devices
 from oomctl.collectors.live.poller import HANG_S, PROCESSES_S
 from tests.live.clock import Time
@@ -182,8 +181,11 @@ def test_a_divided_gpu_stands_for_its_instances() -> None:
     assert (device["device"], device["total_bytes"]) == (0, 20 * GIB)
 
 
-def test_the_peak_of_a_dead_process() -> None:
-    driver = FakeNvml([Gpu("GPU-aa", peaks={7: 79 * GIB})])
-    (device,) = devices(driver, None)
-    assert peak_of_the_dead(driver, device, 7) == 79 * GIB
-    assert peak_of_the_dead(driver, device, 8) is None
+def test_the_peak_of_a_process_is_told_once_it_is_gone() -> None:
+    gpu = Gpu("GPU-aa", processes=[(7, GIB), (8, GIB), (9, GIB)], peaks={7: 79 * GIB, 9: 3 * GIB})
+    bench = Bench(FakeNvml([gpu]), own=lambda: {7: "life", 8: "life"})
+    assert not any("peak_bytes" in row for row in of(bench.next(), "process"))
+    gpu.processes = []
+    (dead,) = of(bench.next(PROCESSES_S), "process")
+    assert (dead["pid"], dead["peak_bytes"], dead["used_bytes"]) == (7, 79 * GIB, None), "8 was forgotten, 9 is another's"
+    assert of(bench.next(PROCESSES_S), "process") == []

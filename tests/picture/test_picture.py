@@ -109,6 +109,32 @@ def test_old_figures_are_said_to_be_old() -> None:
     picture = Picture()
     pools(picture, 0.5)
     assert told(picture, 100) == ["no news for 100 s: the figures are old"]
+    # Another source that goes on telling, and one that says how it is, make them no younger.
+    take(picture, 100, "collector", {"name": "metrics", "state": "degraded", "detail": "its last figures are 99 s old"})
+    assert "no news for 100 s: the figures are old" in told(picture, 100)
+    take(picture, 100, "device", {"total_bytes": GIB, "used_bytes": 0, "free_bytes": GIB}, device_id=0)
+    assert told(picture, 100) == ["its last figures are 99 s old"]
+    assert "used 50% (100 s ago)" in drawn(picture, 100)
+
+
+def test_one_source_that_is_well_says_nothing_of_another() -> None:
+    picture = Picture()
+    take(picture, 1, "collector", {"name": "metrics", "state": "degraded", "detail": "refused"})
+    take(picture, 2, "collector", {"name": "recorder", "state": "ok", "detail": "records"})
+    assert told(picture, 2) == ["refused"]
+    take(picture, 3, "collector", {"name": "metrics", "state": "ok", "detail": "vllm"})
+    assert told(picture, 3) == []
+
+
+def test_evictable_is_a_question_where_nobody_tells() -> None:
+    picture = Picture()
+    pools(picture, 0.5)
+    assert "used 50%, evictable ?" in drawn(picture)
+
+
+def test_old_figures_of_a_worker_that_died() -> None:
+    picture = Picture()
+    pools(picture, 0.5)
     take(picture, 101, "lifecycle", {"phase": "killed"})
     assert told(picture, 500) == ["killed"]
 

@@ -95,12 +95,3 @@ def rows(root: Path, sql: str, problems: list[OomctlError] | None = None) -> lis
     with storage.connect() as connection:
         load(connection, Folder(root), (problems if problems is not None else []).append)
         return connection.execute(sql).fetchall()
-
-
-def fake_process(proc: Path, pid: int, ticks: int, parent: int = 1) -> None:
-    """A process of a made-up /proc."""
-    folder = proc / str(pid)
-    folder.mkdir(parents=True, exist_ok=True)
-    fields = ["S", str(parent), *["0"] * 17, str(ticks), "0"]
-    (folder / "stat").write_text(f"{pid} (a (b) c) {' '.join(fields)}")
-    (folder / "status").write_text(f"Name:\tx\nNSpid:\t{pid}\n")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from oomctl.collectors.agent.process import start_ticks
 from oomctl.collectors.live.host.cgroup import Cgroups
 from oomctl.pipeline import triage_paths
 from oomctl.schemas.verdict import Incident
@@ -117,11 +118,8 @@ def test_a_death_with_and_without_the_count_of_its_cgroup(tmp_path: Path, killed
     worker = Worker(tmp_path / "rings")
     worker.phase("loading", "weights_loaded", "kv_allocated", "ready")
     worker.step(1)
-    fake.process(os.getpid(), "/box", name="of-no-known-name")
-    ticks = worker.rings.mine().path
-    assert ticks is not None
-    pid, stat = os.getpid(), fake.proc / str(os.getpid()) / "stat"
-    stat.write_text(stat.read_text().replace(str(pid * 10), ticks.name.split("-")[2]))
+    pid = os.getpid()
+    fake.process(pid, "/box", name="of-no-known-name", ticks=start_ticks())
     beside = recorder(tmp_path / "rec", tmp_path / "rings", Time(real=True), pid, proc=fake.proc)
     beside.round()
     fake.cgroup("/box", current=2 * GIB, limit=2 * GIB, kills=int(killed))

@@ -7,7 +7,8 @@ import pytest
 
 from oomctl.collectors.agent.reader import ring_paths
 from oomctl.collectors.live.processes import INITIAL_PID_NAMESPACE
-from tests.recorder.stand_in import NODE, Time, Worker, fake_process, recorder, rows
+from tests.live.fakes import FakeHost
+from tests.recorder.stand_in import NODE, Time, Worker, recorder, rows
 
 STEPS = 30
 COUNT = "SELECT count(*) FROM step"
@@ -58,10 +59,10 @@ def test_it_stays_where_that_is_wanted(tmp_path: Path) -> None:
 def test_a_process_that_was_never_seen_may_run_elsewhere(tmp_path: Path, namespace: str, stays: bool) -> None:
     """GIVEN a ring whose process is not found WHEN not every process is to be seen from here THEN it is left alone."""
     left_by_a_dead_process(tmp_path / "rings")
-    proc = tmp_path / "proc"
-    fake_process(proc, 1, 1)
-    (proc / "self" / "ns").mkdir(parents=True)
-    (proc / "self" / "ns" / "pid").symlink_to(namespace)
+    fake = FakeHost(tmp_path / "host")
+    fake.process(1, ticks=1)
+    fake.namespace(namespace)
+    proc = fake.proc
     (proc / "sys/kernel/random").mkdir(parents=True)
     (proc / "sys/kernel/random/boot_id").write_text(Path("/proc/sys/kernel/random/boot_id").read_text())
     beside = recorder(tmp_path / "rec", tmp_path / "rings", Time(), 1, proc=proc)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from oomctl.analyzers.picture.state import Picture
 from oomctl.collectors.recorder.clock import Clock
-from oomctl.collectors.recorder.watching import watch
+from oomctl.collectors.recorder.watching import Watching
 from tests.recorder.stand_in import Worker
 
 
@@ -14,12 +14,12 @@ def test_rings_are_seen_and_left_as_they_are(tmp_path: Path) -> None:
     worker.phase("ready")
     worker.step(1, used=300)
     before = sorted(path.name for path in (tmp_path / "rings").iterdir())
-    sources, picture = watch(os.getpid(), tmp_path / "rings", None, None, Clock()), Picture()
+    watching, picture = Watching(os.getpid(), tmp_path / "rings", None, None, Clock()), Picture()
     try:
-        for row in sources.gather(Clock().wall_us()).all_rows():
+        for row in watching.rows():
             picture.take(row)
     finally:
-        sources.close()
+        watching.close()
     (seen,) = picture.workers.values()
     assert (seen.phase, seen.running) == ("ready", 8)
     assert seen.pools["TP0"].figures["used_blocks"] == 300

@@ -1,7 +1,8 @@
 """The host's side of a worker's memory: its processes, their memory cgroups, and whom the kernel killed for it.
 
 The kernel counts a kill before the process is gone. So a process that is missed while the count of its cgroup has grown was
-killed for memory, whatever nobody said.
+killed for memory, whatever nobody said. Where its log may be read, and counts processes as this namespace does, its report
+stands in place of that conclusion.
 """
 
 from collections.abc import Iterable
@@ -11,6 +12,8 @@ from typing import Any
 
 from oomctl.collectors.live.host.cgroup import Cgroups, Level, binding, keyed, pressure
 from oomctl.collectors.live.host.ends import End, Ends
+from oomctl.collectors.live.host.kernel_log import KernelLog, Report
+from oomctl.collectors.live.processes import sees_all
 
 EVERY_US = 10_000_000
 """At least so often a row is written; more often where the figure moves."""
@@ -18,6 +21,8 @@ STEP_SHARE = 0.01
 """By which what a cgroup uses has to move, as a share of what it may, to be written at once."""
 FORGET_US = 60_000_000
 """A kill that no process of the worker is missed for, by then, was another's."""
+MAX_GONE = 256
+"""Kept of processes that are gone, for a report on them that comes late."""
 SIGKILL = 9
 
 Fact = tuple[str, dict[str, Any], dict[str, Any]]
@@ -76,7 +81,16 @@ class Host:
         self._known: dict[int, _Known] = {}
         self._groups: dict[str, _Group] = {}
         self._written_us = 0
-        self._absent: str | None = None
+        self._gone: dict[int, Process] = {}
+        self._told: set[int] = set()
+        self._absent: list[tuple[str, str]] = []
+        self._kernel: KernelLog | None = None
+        if not sees_all(root / "proc"):
+            self._absent.append(("kernel_log", "it names processes by the ids of another namespace"))
+        else:
+            self._kernel = KernelLog(root)
+            if self._kernel.absent is not None:
+                self._absent.append(("kernel_log", self._kernel.absent))
 
     def follow(self, processes: Iterable[Process]) -> None:
         """Take up processes that are not known yet; they must live."""
@@ -85,17 +99,18 @@ class Host:
                 levels = self._cgroups.of(process.pid)
                 self._known[process.pid] = _Known(process, levels)
                 self._ends.hold(process.pid)
-                if not levels and self._absent is None:
-                    self._absent = f"no memory cgroup of pid {process.pid} is to be seen here: kills are counted host-wide"
+                self._told.discard(process.pid)
+                if not levels and "" not in self._groups:
+                    why = f"no memory cgroup of pid {process.pid} is to be seen here: kills are counted host-wide"
+                    self._absent.append(("host", why))
                 group = self._groups.setdefault(_key(levels), _Group(levels, self._kills(levels)))
                 group.members.add(process.pid)
 
     def sample(self, now_us: int) -> list[Fact]:
         """What is to be written now."""
-        found: list[Fact] = []
-        if self._absent:
-            found.append(("collector", {"name": "host", "state": "absent", "detail": self._absent}, {}))
-            self._absent = ""  # said once
+        said = [{"name": name, "state": "absent", "detail": why} for name, why in self._absent]
+        found: list[Fact] = [("collector", fields, {}) for fields in said]
+        self._absent.clear()
         whole = now_us - self._written_us >= EVERY_US or now_us < self._written_us
         for known in self._known.values():
             if self._read(known) and whole:
@@ -107,7 +122,7 @@ class Host:
                 if now_us - group.grown_us > FORGET_US:
                     group.explain(grown)
             found += self._usage(group, now_us, whole)
-        return found
+        return found + self._reported()
 
     def missing(self) -> list[int]:
         """Those that are followed and not there any more."""
@@ -121,6 +136,7 @@ class Host:
         """
         known = [found for pid in pids if (found := self._known.pop(pid, None)) is not None]
         ends = {each.process.pid: self._ends.of(each.process.pid) for each in known}
+        self._gone = dict([*self._gone.items(), *((each.process.pid, each.process) for each in known)][-MAX_GONE:])
         for each in known:
             self._groups[_key(each.levels)].members.discard(each.process.pid)
         facts: list[Fact] = []
@@ -132,6 +148,33 @@ class Host:
     def close(self) -> None:
         """Let go of all processes."""
         self._ends.close()
+        if self._kernel is not None:
+            self._kernel.close()
+
+    def _reported(self) -> list[Fact]:
+        """What the kernel's log says of kills of the worker's processes."""
+        if self._kernel is None:
+            return []
+        processes = {**self._gone, **{pid: known.process for pid, known in self._known.items()}}
+        facts: list[Fact] = []
+        for report in self._kernel.reports(bool(self.missing()), processes):
+            facts += self._of_report(report, processes)
+        return facts
+
+    def _of_report(self, report: Report, processes: dict[int, Process]) -> list[Fact]:
+        victim = processes[report.victim_pid]
+        facts: list[Fact] = []
+        for fact in report.around:
+            fields, common = fact.fields, victim.common
+            if fact.kind == "process":
+                owner = processes.get(fields["pid"])
+                common = owner.common if owner is not None else {}
+                fields = {**fields, "own": owner is not None, "owner_incarnation": common.get("incarnation")}
+            facts.append((fact.kind, fields, common))
+        if report.victim_pid not in self._told:
+            self._told.add(report.victim_pid)
+            facts.append(("oom", report.kill, victim.common))
+        return facts
 
     def _word(self, victim: _Known, now_us: int) -> list[Fact]:
         """What the count of kills says of a process that is gone; nothing where it did not grow."""
@@ -141,6 +184,10 @@ class Host:
         group.explain(1)
         others = [self._known[pid] for pid in sorted(group.members) if self._read(self._known[pid])]
         where = f"memory cgroup {group.levels[0].name}" if group.levels else "the host"
+        found = [*map(_of, (victim, *others)), *self._usage(group, now_us, True)]
+        if victim.process.pid in self._told:
+            return found
+        self._told.add(victim.process.pid)
         fields = {
             "resource": "host",
             "api": "cgroup" if group.levels else "kernel",
@@ -151,7 +198,7 @@ class Host:
             "own_process_bytes": victim.rss_bytes,
             "fatal": True,
         }
-        return [*map(_of, (victim, *others)), *self._usage(group, now_us, True), ("oom", fields, victim.process.common)]
+        return [*found, ("oom", fields, victim.process.common)]
 
     def _grown(self, group: _Group) -> int:
         """How many kills are not explained: in the cgroup, or in the one above if it is removed."""

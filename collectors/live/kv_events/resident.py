@@ -47,6 +47,10 @@ class Resident:
         """Resident blocks by place; a place that was emptied counts 0."""
         return {place: len(held) for place, held in self._sizes.items()}
 
+    def hashes(self) -> set[str]:
+        """Of the resident blocks, wherever they are."""
+        return {found for held in self._sizes.values() for found in held}
+
     def forget(self) -> None:
         """After a gap that could not be replayed, what is resident is unknown."""
         self._sizes.clear()

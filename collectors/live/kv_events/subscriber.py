@@ -26,16 +26,13 @@ class Subscriber:
         common: The common columns: node, worker, incarnation.
         clock: `monotonic_s()` and `wall_us()`.
         replay: Where it replays, or None.
-        first_seq: Number of the last row that an earlier subscriber wrote.
     """
 
-    def __init__(
-        self, endpoint: str, common: dict[str, Any], clock: Any, replay: str | None = None, first_seq: int = 0
-    ) -> None:
+    def __init__(self, endpoint: str, common: dict[str, Any], clock: Any, replay: str | None = None) -> None:
         self.endpoint = endpoint
         self.name = f"kv_events {endpoint}"
         self.resident = Resident()
-        self.stream = Stream(endpoint, "kv_events", common, first_seq)
+        self.stream = Stream(endpoint, "kv_events", common)
         self._clock = clock
         self._last: int | None = None
         self._held: list[tuple[int, bytes]] = []

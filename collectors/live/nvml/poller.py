@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from oomctl.collectors.live.nvml.readings import Own, faults, memory, processes, subscribe
+from oomctl.collectors.live.nvml.readings import Fields, Own, faults, memory, peak_of_the_dead, processes, subscribe
 from oomctl.collectors.live.nvml.visible import Device, devices
 from oomctl.collectors.live.poller import DriverPoller, Reading
 
@@ -17,7 +17,6 @@ class NvmlPoller(DriverPoller):
         clock: `monotonic_s()` and `wall_us()`.
         visible: The worker's CUDA_VISIBLE_DEVICES, or None.
         own: Tells the worker's own processes; None where the driver's process ids are not those of this namespace.
-        first_seq: Number of the last row that an earlier poller wrote.
     """
 
     def __init__(
@@ -27,14 +26,14 @@ class NvmlPoller(DriverPoller):
         clock: Any,
         visible: str | None = None,
         own: Callable[[], Own] | None = None,
-        first_seq: int = 0,
     ) -> None:
-        super().__init__("nvml", common, clock, api.NVMLError, first_seq)
+        super().__init__("nvml", common, clock, api.NVMLError)
         self._api = api
         self._visible = visible
         self._own = own
         self._devices: list[Device] | None = None
         self._events: Any = None
+        self._listed: dict[str, dict[int, Fields]] = {}
 
     def _read(self, with_processes: bool) -> Reading:
         api = self._api
@@ -62,11 +61,26 @@ class NvmlPoller(DriverPoller):
             own = self._own() if self._own is not None else None
             for device in self._devices:
                 try:
-                    reading.found += [(device.number, "process", one) for one in processes(api, device, own)]
+                    listed = processes(api, device, own)
                 except api.NVMLError as error:
                     self._failed(device, error, reading)
+                    continue
+                reading.found += [(device.number, "process", one) for one in [*listed, *self._ended(device, listed)]]
             reading.processes_s = self._clock.monotonic_s() - middle_s
         return reading
+
+    def _ended(self, device: Device, listed: list[Fields]) -> list[Fields]:
+        """What the driver's accounting has of processes that may be the worker's and are not listed any more."""
+        before, self._listed[device.uuid] = (
+            self._listed.get(device.uuid, {}),
+            {one["pid"]: one for one in listed if one["own"] is not False},
+        )
+        found = []
+        for pid in before.keys() - {one["pid"] for one in listed}:
+            peak = peak_of_the_dead(self._api, device, pid)
+            if peak is not None:
+                found.append({**before[pid], "used_bytes": None, "peak_bytes": peak})
+        return found
 
     def _absent(self, error: Any) -> bool:
         return error.value in (self._api.NVML_ERROR_LIBRARY_NOT_FOUND, self._api.NVML_ERROR_DRIVER_NOT_LOADED)

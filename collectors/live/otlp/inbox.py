@@ -43,11 +43,10 @@ class Inbox:
     Args:
         common: The common columns: node, worker.
         clock: `wall_us()`.
-        first_seq: Number of the last row that an earlier receiver wrote.
     """
 
-    def __init__(self, common: dict[str, Any], clock: Any, first_seq: int = 0) -> None:
-        self.stream = Stream(f"{common.get('worker', '')}/otlp", "otlp", common, first_seq)
+    def __init__(self, common: dict[str, Any], clock: Any) -> None:
+        self.stream = Stream("otlp", "otlp", common)
         self._clock = clock
         self._lock = threading.Lock()
         self._events: list[tuple[int, str, Fields]] = []

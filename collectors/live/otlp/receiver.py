@@ -17,17 +17,14 @@ class OtlpReceiver:
         clock: `wall_us()`.
         grpc_port: 0 for any.
         http_port: 0 for any.
-        first_seq: Number of the last row that an earlier receiver wrote.
 
     Raises:
         OomctlError: If a port is taken.
     """
 
-    def __init__(
-        self, common: dict[str, Any], clock: Any, grpc_port: int = 4317, http_port: int = 4318, first_seq: int = 0
-    ) -> None:
+    def __init__(self, common: dict[str, Any], clock: Any, grpc_port: int = 4317, http_port: int = 4318) -> None:
         self.name = "otlp"
-        self._inbox = Inbox(common, clock, first_seq)
+        self._inbox = Inbox(common, clock)
         self.stream = self._inbox.stream
         try:
             self._http = HttpReceiver(self._inbox, port=http_port)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from oomctl.collectors.live.host.kernel_log import KernelLog
 from oomctl.collectors.live.probe.finding import Finding
 
 RING_BYTES = 64 << 20
@@ -70,13 +71,12 @@ def _own_group(root: Path) -> str | None:
 
 
 def _kernel_log(root: Path) -> Finding:
-    device = root / "dev/kmsg"
-    try:
-        with device.open("rb"):
-            return Finding("kernel log", "there", "/dev/kmsg")
-    except OSError as error:
-        needs = "CAP_SYSLOG, or kernel.dmesg_restrict=0; else a kill is seen without the kernel's reason"
-        return Finding("kernel log", "missing", f"/dev/kmsg: {error.strerror}", needs)
+    log = KernelLog(root)
+    log.close()
+    if log.absent is None:
+        return Finding("kernel log", "there", log.name)
+    needs = "CAP_SYSLOG, or kernel.dmesg_restrict=0, or the group systemd-journal; else a kill is seen without its reason"
+    return Finding("kernel log", "missing", log.absent, needs)
 
 
 def _shared_memory(folder: Path) -> Finding:

@@ -44,14 +44,12 @@ class Scraper(Standing):
         state: "", then ok, failed or stale.
     """
 
-    def __init__(
-        self, url: str, common: dict[str, Any], clock: Any, period_s: float = PERIOD_S, fetch: Get = get, first_seq: int = 0
-    ) -> None:
+    def __init__(self, url: str, common: dict[str, Any], clock: Any, period_s: float = PERIOD_S, fetch: Get = get) -> None:
         super().__init__()
         self.url = url
         self.name = f"metrics {url}"
         self.engine: Engine | None = None
-        self.stream = Stream(url, "prometheus", common, first_seq)
+        self.stream = Stream(url, "prometheus", common)
         self._worker = common.get("worker", url)
         self._counts_lives = not common.get("incarnation")
         self._clock = clock

@@ -45,7 +45,7 @@ def _live(target: str | None, once: bool, wait_s: float) -> None:
     from oomctl.analyzers.picture.state import Picture
     from oomctl.collectors.live.discover.workers import workers
     from oomctl.collectors.recorder.clock import Clock
-    from oomctl.collectors.recorder.watching import watch
+    from oomctl.collectors.recorder.watching import Watching
     from oomctl.targets import find, of_worker
 
     clock = Clock()
@@ -53,19 +53,14 @@ def _live(target: str | None, once: bool, wait_s: float) -> None:
     if not found:
         raise OomctlError("no worker of an engine runs here", "give the URL of its metrics, or --replay", ExitCode.USAGE)
     picture = Picture()
-    sources = [watch(one.pid, one.rings, one.metrics, one.visible_devices, clock) for one in found]
+    sources = [Watching(one.pid, one.rings, one.metrics, one.visible_devices, clock) for one in found]
     try:
 
         def step() -> int:
-            now_us = clock.wall_us()
             for source in sources:
-                more = True
-                while more:
-                    gathered = source.gather(now_us)
-                    more = gathered.more
-                    for row in gathered.all_rows():
-                        picture.take(row)
-            return now_us
+                for row in source.rows():
+                    picture.take(row)
+            return clock.wall_us()
 
         title = f"oomctl top  {platform.node()}  {len(found)} workers"
         if once:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from oomctl.analyzers.picture.outlook import alerts, seconds_to_full
+from oomctl.analyzers.picture.outlook import STALE_US, alerts, seconds_to_full
 from oomctl.analyzers.picture.state import Device, Picture, Pool, Worker, used_share
 from oomctl.cli.render.words import human
 
@@ -38,7 +38,7 @@ def _worker(worker: Worker, now_us: int) -> Iterator[str]:
         f"waiting {_count(worker.waiting)}",
         f"preempted {_count(worker.preempted)}",
     ]
-    yield f"{worker.name}  {'  '.join(part for part in load if part)}"
+    yield f"{worker.name}  {'  '.join(part for part in load if part)}{_age(worker.load_ts, now_us)}"
     for number, device in sorted(worker.devices.items(), key=lambda pair: str(pair[0])):
         yield _device(number, device, worker)
     for name, figures in sorted(worker.allocator.items()):
@@ -49,7 +49,7 @@ def _worker(worker: Worker, now_us: int) -> Iterator[str]:
         if held:
             yield f"  {'holds ' + name:10.10} {held}"
     for name, pool in sorted(worker.pools.items()):
-        yield _pool(name, pool)
+        yield _pool(name, pool, now_us)
     for alert in alerts(worker, now_us):
         yield f"  ! {alert}"
 
@@ -74,7 +74,7 @@ def _components(total: int, used: int, worker: Worker) -> str:
     return (bar + "#" * (round(BAR * used / total) - len(bar))).ljust(BAR, ".")
 
 
-def _pool(name: str, pool: Pool) -> str:
+def _pool(name: str, pool: Pool, now_us: int) -> str:
     used = used_share(pool.figures)
     label = f"KV {name}".rstrip()
     if used is None:
@@ -89,13 +89,20 @@ def _pool(name: str, pool: Pool) -> str:
     )
     filled, kept = round(BAR * min(used, 1.0)), round(BAR * (evictable or 0.0))
     bar = ("#" * filled + "+" * kept)[:BAR].ljust(BAR, ".")
-    parts = [f"used {used:.0%}"]
-    if evictable is not None:
-        parts += [f"evictable {evictable:.0%}", f"free {max(0.0, 1 - used - evictable):.0%}"]
+    parts = [f"used {used:.0%}{_age(pool.ts, now_us)}"]
     seconds = seconds_to_full(pool)
     if seconds is not None and seconds < 3600:
         parts.append(f"full in {seconds:.0f} s")
+    if evictable is not None:
+        parts += [f"evictable {evictable:.0%}", f"free {max(0.0, 1 - used - evictable):.0%}"]
+    else:
+        parts.append("evictable ?")
     return f"  {label:10.10} [{bar}] {', '.join(parts)}"
+
+
+def _age(ts: int, now_us: int) -> str:
+    """Set behind figures that are old."""
+    return f" ({(now_us - ts) / 1e6:.0f} s ago)" if ts and now_us - ts > STALE_US else ""
 
 
 def _count(value: int | None) -> str:
