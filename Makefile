@@ -33,7 +33,7 @@ test-engine: $(STAMP) ## the tests on a real vLLM (minutes; the first call insta
 	@engine="$(ENGINE)" && OOMCTL_ENGINE="$$engine" $(PYTHON) -m pytest tests/engine -m "not slow" $(PYTEST_ARGS)
 
 test-failures: $(STAMP) ## its failures, real ones, recorded and triaged without a log (each a start of the engine)
-	@engine="$(ENGINE)" && OOMCTL_ENGINE="$$engine" $(PYTHON) -m pytest tests/engine -m slow $(PYTEST_ARGS)
+	@engine="$(ENGINE)" && OOMCTL_ENGINE="$$engine" $(PYTHON) -m pytest tests/engine -m slow -rs $(PYTEST_ARGS)
 
 check: format-check lint types imports sql test ## everything a change must pass
 

@@ -1,4 +1,4 @@
-"""One bounded GET: so many bytes, so many seconds in all, no redirects, nothing unpacked."""
+"""One bounded request: so many bytes, so many seconds in all, no redirects, nothing unpacked."""
 
 import contextlib
 import http.client
@@ -33,13 +33,14 @@ class Reply:
     content_type: str
 
 
-def get(url: str, deadline_s: float, max_bytes: int = MAX_BODY_BYTES) -> Reply:
+def get(url: str, deadline_s: float, max_bytes: int = MAX_BODY_BYTES, method: str = "GET") -> Reply:
     """Fetch a page.
 
     Args:
         url: http or https.
         deadline_s: For all of it: a peer that sends a byte a second is given up too.
         max_bytes: Of the body.
+        method: POST, without a body, where that is how a page is asked for.
 
     Raises:
         FetchError: If there is no connection, no answer in time, or an encoding that was not asked for.
@@ -57,7 +58,7 @@ def get(url: str, deadline_s: float, max_bytes: int = MAX_BODY_BYTES) -> Reply:
     try:
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         headers = {"Accept": "text/plain;version=0.0.4, application/json", "Accept-Encoding": "identity"}
-        connection.request("GET", path, headers=headers)
+        connection.request(method, path, headers=headers)
         reply = connection.getresponse()
         if reply.getheader("Content-Encoding", "identity").lower() != "identity":
             raise FetchError(f"answers in an encoding that was not asked for ({reply.getheader('Content-Encoding')})")

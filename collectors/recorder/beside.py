@@ -67,9 +67,14 @@ def _make(settings: Settings, common: dict[str, Any], clock: Any, proc: Path, no
 
         made.append(Scraper(url, common, clock, settings.scrape_s))
     for endpoint, replay in settings.kv_events:
-        from oomctl.collectors.live.kv_events.subscriber import Subscriber
+        if endpoint.startswith("http"):
+            from oomctl.collectors.live.kv_events.polled import Polled
 
-        made.append(Subscriber(endpoint, common, clock, replay))
+            made.append(Polled(endpoint, common, clock))
+        else:
+            from oomctl.collectors.live.kv_events.subscriber import Subscriber
+
+            made.append(Subscriber(endpoint, common, clock, replay))
     if settings.devices:
         import pynvml
 

@@ -91,10 +91,12 @@ class RingSet:
 
     Attributes:
         worker: Whose rings they are, once that is known.
+        life: Which of its lives our process is of, once that is known.
     """
 
     def __init__(self, folder: Path, pid: int, node: str, state: State, leftovers: Leftovers, proc: Path = PROC) -> None:
         self.worker: str | None = None
+        self.life: str | None = None
         self._leftovers = leftovers
         self._folder = folder
         self._pid = pid
@@ -120,6 +122,11 @@ class RingSet:
         return list(found.values())
 
     @property
+    def unfinished(self) -> int:
+        """Rings that still belong to what is recorded: all but those that another life of the worker goes on writing."""
+        return sum(not ring.alive or self.life in (None, ring.header.incarnation) for ring in self._followed.values())
+
+    @property
     def incarnation(self) -> str | None:
         """The newest life of which a process is followed."""
         named = [ring.header for ring in self._followed.values() if ring.pid is not None and ring.header.incarnation]
@@ -140,8 +147,8 @@ class RingSet:
             except OomctlError as error:
                 self._others.add(path)
                 found.notes.append(("failed", error.what))
-        if self.worker is None:
-            self.worker = self._whose([reader.header for _, reader in opened])
+        if self.life is None:
+            self._recognise([reader.header for _, reader in opened])
         for path, reader in opened:
             header = reader.header
             if header.worker != self.worker:
@@ -228,11 +235,14 @@ class RingSet:
         del self._followed[path]
         self._others.add(path)
 
-    def _whose(self, headers: list[Header]) -> str | None:
-        """The worker that our process is of; where no ring is of a process of its family, the only worker there is."""
-        family = tree(self._pid, self._proc)
+    def _recognise(self, headers: list[Header]) -> None:
+        """Whose rings they are: of our process or of its family; where none is, of the only worker there is."""
+        family = tree(self._pid, self._proc) if headers else []
         for header in headers:
             if local_pid(header.pid, header.start_ticks, self._proc) in family or header.pid == self._pid:
-                return header.worker
+                self.worker = self.worker or header.worker
+                self.life = header.incarnation if header.worker == self.worker else None
+                return
         workers = {header.worker for header in headers}
-        return workers.pop() if len(workers) == 1 else None
+        if self.worker is None and len(workers) == 1:
+            self.worker = workers.pop()

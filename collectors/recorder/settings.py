@@ -25,7 +25,7 @@ class Settings:
         hook: Command or URL, or None.
         metrics: Pages to scrape.
         scrape_s: Between two scrapes.
-        kv_events: (where an engine publishes, where it replays or None).
+        kv_events: (where an engine publishes, or a URL that is asked for events; where it replays or None).
         devices: Whether the devices' driver is asked.
         visible_devices: The worker's CUDA_VISIBLE_DEVICES; None where it is not set or not known.
         otlp_ports: (gRPC, HTTP) to listen on for traces, or None.

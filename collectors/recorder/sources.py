@@ -108,8 +108,8 @@ class Sources:
 
     @property
     def rings(self) -> int:
-        """Rings of processes that run, or that were not read to their end yet."""
-        return len(self._rings.headers) if self._rings is not None else 0
+        """Rings of its life, and of what is dead, that were not read to their end yet."""
+        return self._rings.unfinished if self._rings is not None else 0
 
     @property
     def processes(self) -> list[Process]:

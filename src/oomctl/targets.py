@@ -61,13 +61,7 @@ def find(word: str | None, proc: Path = PROC) -> Target:
 def of_worker(worker: Worker, proc: Path = PROC) -> Target:
     """What can be had of a worker of this node."""
     metrics = _page(worker, proc)
-    return Target(
-        worker.pid,
-        ring_folder(worker.pid, proc),
-        metrics,
-        kv_sources(metrics) if metrics is not None and worker.engine == "vllm" else (),
-        worker.devices,
-    )
+    return Target(worker.pid, ring_folder(worker.pid, proc), metrics, _published(worker, metrics, proc), worker.devices)
 
 
 def kv_sources(metrics: str) -> tuple[tuple[str, str | None], ...]:
@@ -86,6 +80,16 @@ def kv_sources(metrics: str) -> tuple[tuple[str, str | None], ...]:
             if endpoint is not None:
                 found.append((endpoint, replay))
     return tuple(found)
+
+
+def _published(worker: Worker, metrics: str | None, proc: Path) -> tuple[tuple[str, str | None], ...]:
+    """Where a worker publishes KV events: by its own word, else by its arguments."""
+    told = kv_sources(metrics) if metrics is not None and worker.engine == "vllm" else ()
+    if told or not _same_network(worker.pid, proc):
+        return told
+    here = LOOPBACK[0]
+    found = ((_reachable(endpoint, here), _reachable(replay, here)) for endpoint, replay in worker.published)
+    return tuple((endpoint, replay) for endpoint, replay in found if endpoint is not None)
 
 
 def _only(found: list[Worker]) -> Worker:
@@ -109,7 +113,7 @@ def _of_url(url: str, proc: Path) -> Target:
         for worker in workers(proc):
             if port in worker.ports and _same_network(worker.pid, proc):
                 rings = ring_folder(worker.pid, proc)
-                return Target(worker.pid, rings, metrics, kv_sources(metrics), worker.devices)
+                return Target(worker.pid, rings, metrics, _published(worker, metrics, proc), worker.devices)
     return Target(None, None, metrics, kv_sources(metrics))
 
 
@@ -140,4 +144,6 @@ def _reachable(endpoint: object, host: str) -> str | None:
     """Where to connect to what binds to all addresses."""
     if not isinstance(endpoint, str) or not endpoint.startswith(("tcp://", "ipc://")):
         return None
-    return endpoint.replace("://*:", f"://{host}:").replace("://0.0.0.0:", f"://{host}:")
+    for anywhere in ("://*:", "://0.0.0.0:", "://[::]:"):
+        endpoint = endpoint.replace(anywhere, f"://{host}:")
+    return endpoint

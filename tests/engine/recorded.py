@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from oomctl.collectors.agent.reader import ring_paths
 from tests.cli.run import oomctl
 from tests.engine.recording import Recording
 from tests.engine.server import Server
 
 RECORDER_END_S = 120
 PHASE_S = 240
+RINGS = "rings"
 
 
 @dataclass
@@ -27,20 +29,24 @@ class Life:
         server: The engine; started, not yet ready.
         rings: What the agent writes.
         recording: What the recorder writes; it is given no log.
+        earlier: Names of the rings that were there before.
     """
 
     server: Server
     rings: Path
     recording: Path
     recorder: "subprocess.Popen[str]"
+    earlier: frozenset[str]
 
     def wait_for(self, role: str, kind: str, field: str, value: str) -> int:
         """Wait until such a record is in a ring of that role; the pid that wrote it."""
         deadline = time.monotonic() + PHASE_S
         while time.monotonic() < deadline:
-            for header, batch in Recording.read(self.rings, final=False).rings.values():
-                if header.role == role and any(
-                    record.kind.name == kind and record.values[field] == value for record in batch.records
+            for name, (header, batch) in Recording.read(self.rings, final=False).rings.items():
+                if (
+                    name not in self.earlier
+                    and header.role == role
+                    and any(record.kind.name == kind and record.values[field] == value for record in batch.records)
                 ):
                     return header.pid
             assert self.server.process.poll() is None, self.server.log_end()
@@ -63,6 +69,13 @@ class Life:
         """What was frozen."""
         return sorted((self.recording / "incidents").glob("*.parquet"))
 
+    def rows(self, sql: str) -> list[dict[str, Any]]:
+        """What a query of the one incident file gives."""
+        (incident,) = self.incidents()
+        result = oomctl("query", str(incident), "-c", sql, "--json")
+        assert result.code == 0, result.err
+        return list(json.loads(result.out))
+
     def verdict(self) -> dict[str, Any]:
         """What triage says of the one incident file."""
         self.end()
@@ -71,6 +84,15 @@ class Life:
         assert result.code == 0, result.err
         (found,) = json.loads(result.out)["incidents"]
         return dict(found)
+
+
+def with_agent(folder: Path, site: Path) -> dict[str, str]:
+    """The environment of an engine whose agent writes into a folder; all that share it are lives of one worker."""
+    (folder / RINGS).mkdir(exist_ok=True)
+    return {
+        "OOMCTL_RING": str(folder / RINGS), "OOMCTL_RING_RECORDS": "4096", "OOMCTL_WORKER": "tiny",
+        "PYTHONPATH": str(site),
+    }  # fmt: skip
 
 
 @contextmanager
@@ -87,19 +109,16 @@ def recorded(
         environment: More variables.
         options: Of Server.
     """
-    rings, recording = folder / "rings", folder / "recording"
-    rings.mkdir()
-    variables = {
-        "OOMCTL_RING": str(rings), "OOMCTL_RING_RECORDS": "4096", "OOMCTL_WORKER": "tiny", "PYTHONPATH": str(site),
-        **(environment or {}),
-    }  # fmt: skip
+    rings, recording = folder / RINGS, folder / "recording"
+    variables = {**with_agent(folder, site), **(environment or {})}
+    earlier = frozenset(path.name for path in ring_paths(rings))
     server = Server(engine, model, folder / "server.log", environment=variables, **options)
     server.start()
     attach = ["attach", str(server.process.pid), "-o", str(recording), "--rings", str(rings)]
     with (folder / "recorder.log").open("w") as said:
         recorder = subprocess.Popen([sys.executable, "-m", "oomctl", *attach], stderr=said, text=True)
         try:
-            yield Life(server, rings, recording, recorder)
+            yield Life(server, rings, recording, recorder, earlier)
         finally:
             server.stop()
             recorder.kill()

@@ -5,7 +5,6 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import zmq
@@ -60,16 +59,20 @@ class Probe:
 
 
 class LossyWire:
-    """Stands between a publisher and its subscribers, and loses the messages that it is told to lose.
+    """Stands between a publisher and its subscribers, and loses two messages of seven while it is leaky.
 
     Args:
         endpoint: The publisher's.
-        loses: By a message's number.
+
+    Attributes:
+        endpoint: Where subscribers connect.
+        leaky: Whether it loses any.
+        lost: How many it has lost.
     """
 
-    def __init__(self, endpoint: str, loses: Callable[[int], bool]) -> None:
+    def __init__(self, endpoint: str) -> None:
+        self.leaky = False
         self.lost = 0
-        self._loses = loses
         self._context = zmq.Context()
         self._in = self._context.socket(zmq.SUB)
         self._in.setsockopt(zmq.SUBSCRIBE, b"")
@@ -89,7 +92,7 @@ class LossyWire:
         while not self._ended.is_set():
             if self._in.poll(100):
                 frames = self._in.recv_multipart()
-                if self._loses(int.from_bytes(frames[1], "big")):
+                if self.leaky and int.from_bytes(frames[1], "big") % 7 in (3, 4):
                     self.lost += 1
                 else:
                     self._out.send_multipart(frames)

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from tests.cgroups import memory_cgroup
 from tests.engine import load
-from tests.engine.recorded import Life, recorded, until
+from tests.engine.recorded import Life, recorded, until, with_agent
 from tests.engine.recording import Recording
+from tests.engine.server import Server
 
 pytestmark = pytest.mark.slow
 
@@ -87,6 +89,25 @@ def test_a_small_pool_with_long_outputs_is_decode_growth(live: Any) -> None:
         assert {outcome.state for outcome in outcomes} == {"finished"}
         until(life.incidents)
         assert_told(life.verdict(), "oom", "decode_growth", "kv_blocks", survived=True)
+
+
+def test_old_and_new_in_one_cgroup_until_the_kernel_kills_one_is_recovery(
+    live: Any, engine: Path, model: Path, agent_site: Path, tmp_path: Path
+) -> None:
+    # 1.5 GiB of weights against 600 MiB; the old one stays, as when a server that is replaced does not end.
+    with memory_cgroup(16 << 30) as cgroup:
+        environment = with_agent(tmp_path, agent_site)
+        old = Server(engine, model, tmp_path / "old.log", environment=environment, limits=cgroup.command)
+        with old, live(arguments=shaped(intermediate_size=524_288), limits=cgroup.command) as life:
+            life.wait_for("worker", "lifecycle", "phase", "loading")
+            cgroup.limit(cgroup.used_bytes + 600 * MIB)
+            ended(life)
+            found = life.verdict()
+            assert old.process.poll() is None, "the old one outlives it"
+        assert_told(found, "oom", "recovery", "host", survived=False)
+        assert "earlier_incarnation" in [cause["cause"] for cause in found["causes"]]
+        told = {row["api"] for row in life.rows("SELECT api FROM oom WHERE error_type = 'oom_kill'")}
+        assert told <= {"kernel", "kernel_cgroup", "cgroup"} and len(told) == 1, "one kill is told once"
 
 
 def test_a_kill_without_the_kernels_word_stays_undetermined(live: Any) -> None:

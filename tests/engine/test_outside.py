@@ -122,7 +122,7 @@ def test_figures_and_events_are_the_engines_own(engine: Path, model: Path, tmp_p
         pid, core = server.process.pid, server.pid_of("EngineCore")
         events, replay = (f"tcp://127.0.0.1:{port}" for port in ports)
         assert find(str(pid)).kv_events == ((events, replay),), "they are found where they are published"
-        wire = LossyWire(events, loses=lambda number: number % 7 in (3, 4))
+        wire = LossyWire(events)
         whole = Subscriber(events, {"worker": "w"}, Clock(), replay)
         replayed = Subscriber(wire.endpoint, {"worker": "w"}, Clock(), replay)
         counted = Subscriber(wire.endpoint, {"worker": "w"}, Clock())
@@ -132,7 +132,11 @@ def test_figures_and_events_are_the_engines_own(engine: Path, model: Path, tmp_p
         view.until(lambda: view.knows(pid))
 
         for seed in (5, 6):
+            wire.leaky = True
             done = load.run(server.port, load.wishes(16, 120, seed=seed), concurrency=16)
+            # That something was lost is noticed by the next message only.
+            wire.leaky = False
+            done += load.run(server.port, load.wishes(1, 40, seed=seed + 10))
             assert {outcome.state for outcome in done} == {"finished"}
             # At a quiet instant the figures are the engine's own.
             told = server.metrics()
@@ -151,8 +155,7 @@ def test_figures_and_events_are_the_engines_own(engine: Path, model: Path, tmp_p
             assert whole.resident.hashes() == replayed.resident.hashes() == held
         assert told["vllm:num_preemptions_total"] > 0, "the pool was never full"
         # Who cannot have it replayed counts it.
-        lost = settled([counted])
-        assert 0 < wire.lost - 2 <= lost <= wire.lost
+        assert settled([counted]) == wire.lost > 0
 
         # A dead engine's last figures are not current, although its page may go on for a while.
         load.start(server.port, load.wishes(12, 900, seed=7))

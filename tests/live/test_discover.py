@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from oomctl.collectors.live.discover.published import of_arguments
 from oomctl.collectors.live.discover.signs import sign_of
 from oomctl.collectors.live.discover.workers import workers
 from tests.live.fakes import FakeHost
@@ -118,3 +119,42 @@ def test_the_real_proc() -> None:
         finally:
             process.kill()
     assert found[process.pid].engine == "vllm" and found[process.pid].readable
+
+
+CONFIG = (
+    '{"enable_kv_cache_events": true, "publisher": "zmq", "endpoint": "tcp://*:6000", "replay_endpoint": "tcp://*:6100"}'
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("vllm", "serve", "m", "--kv-events-config", CONFIG), [("tcp://*:6000", "tcp://*:6100")]),
+        (
+            ("vllm", "serve", "m", f"--kv-events-config={CONFIG}", "--data-parallel-size", "2"),
+            [("tcp://*:6000", "tcp://*:6100"), ("tcp://*:6001", "tcp://*:6101")],
+        ),
+        (
+            ("python", "-m", "dynamo.vllm", "--kv_events_config", '{"enable_kv_cache_events": true}'),
+            [("tcp://*:5557", None)],
+        ),
+        (("python", "-m", "sglang.launch_server", "--kv-events-config", '{"publisher": "zmq"}'), [("tcp://*:5557", None)]),
+        (("python", "-m", "sglang.launch_server", "--kv-events-config", '{"topic": "t"}'), []),
+        (("vllm", "serve", "m", "--kv-events-config", '{"enable_kv_cache_events": false, "publisher": "zmq"}'), []),
+        (("vllm", "serve", "m", "--kv-events-config"), []),
+        (("vllm", "serve", "m", "--kv-events-config", "[nonsense"), []),
+        (("vllm", "serve", "m", "--kv-events-config", '{"publisher": "zmq", "endpoint": 5}'), []),
+        (("vllm", "serve", "m"), []),
+    ],
+)
+def test_where_kv_events_are_published_is_in_the_arguments(
+    arguments: tuple[str, ...], expected: list[tuple[str, str | None]]
+) -> None:
+    assert of_arguments(arguments) == expected
+
+
+def test_a_workers_arguments_tell_for_all_its_processes(host: FakeHost) -> None:
+    host.process(700, "/", "python3", "-m", "dynamo.vllm", "--kv-events-config", CONFIG, environment={})
+    host.process(701, "/", "VLLM::EngineCore", environment={}, parent=700)
+    (worker,) = workers(host.proc)
+    assert (worker.engine, worker.published) == ("vllm", (("tcp://*:6000", "tcp://*:6100"),))

@@ -85,8 +85,9 @@ def test_an_engine_that_offers_nothing() -> None:
     everything = probe(Worker("vllm", 7, False, "vllm serve m"))
     assert {one.state for one in everything.values()} == {"missing"}
     assert all(one.needs for one in everything.values())
-    (sglang, agent) = probe(Worker("sglang", 7, False, "sglang")).values()
-    assert sglang.needs == "--enable-metrics" and agent.needs is not None
+    (sglang, agent, events) = probe(Worker("sglang", 7, False, "sglang")).values()
+    assert sglang.needs == "--enable-metrics" and agent.needs is not None and events.needs is not None
+    assert "no router" in str(probe(Worker("trtllm", 7, False, "trtllm-serve m"))["trtllm 7: KV events"].needs)
 
 
 def test_an_orphan_is_named_and_nothing_is_asked_of_it() -> None:

@@ -3,16 +3,15 @@
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from oomctl.collectors.agent.process import start_ticks
-from oomctl.collectors.live.host.cgroup import Cgroups
 from oomctl.pipeline import triage_paths
 from oomctl.schemas.verdict import Incident
+from tests.cgroups import memory_cgroup
 from tests.live.fakes import GIB, FakeHost
 from tests.recorder.stand_in import Time, Worker, recorder, rows
 from tests.working_tree import ROOT
@@ -37,29 +36,8 @@ while True:
 
 @pytest.fixture
 def cgroup() -> Iterator[Path]:
-    """A memory cgroup of our own that allows 256 MiB."""
-    levels = Cgroups().of(os.getpid())
-    if not levels:
-        pytest.skip("no memory cgroup to be seen here")
-    made = levels[0].folder / f"oomctl-test-{os.getpid()}"
-    try:
-        made.mkdir()
-        limit = next(made / name for name in ("memory.max", "memory.limit_in_bytes") if (made / name).exists())
-        limit.write_text(str(256 * MIB))
-        for name in ("memory.swap.max", "memory.memsw.limit_in_bytes"):
-            if (made / name).exists():
-                (made / name).write_text("0" if "swap" in name else str(256 * MIB))
-    except (OSError, StopIteration) as error:
-        if made.exists():
-            made.rmdir()
-        pytest.skip(f"memory cgroups are not ours to make here: {error}")
-    yield made
-    for _ in range(100):
-        try:
-            made.rmdir()
-            return
-        except OSError:
-            time.sleep(0.1)
+    with memory_cgroup(256 * MIB) as made:
+        yield made.folder
 
 
 def start(rings: Path, cgroup: Path, mib: int) -> "subprocess.Popen[str]":

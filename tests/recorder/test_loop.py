@@ -3,6 +3,7 @@
 import os
 import resource
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -201,6 +202,30 @@ def test_a_forked_process_s_ring_is_found(tmp_path: Path) -> None:
         beside.round()
     beside.close()
     assert rows(tmp_path / "rec", "SELECT count(DISTINCT stream) FROM step") == [(2,)]
+
+
+def test_it_ends_with_its_worker_although_another_life_of_it_goes_on(tmp_path: Path) -> None:
+    Worker(tmp_path / "rings").step(1)
+    heard, says = os.pipe()
+    child = os.fork()
+    if child == 0:
+        Worker(tmp_path / "rings").step(1)
+        os.write(says, b"x")
+        signal.pause()
+    os.read(heard, 1)
+    time = Time(real=True)
+    beside = recorder(tmp_path / "rec", tmp_path / "rings", time, child)
+    beside.round()
+    assert rows(tmp_path / "rec", "SELECT count(DISTINCT incarnation) FROM step") == [(2,)]
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    for _ in range(3):
+        beside.round()
+        beside._jobs.finish()
+        time.now_s += 10
+    beside.round()
+    assert beside.finished
+    beside.close()
 
 
 def test_another_worker_s_rings_are_left_alone(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from oomctl.collectors.artifacts.logs.redact import redact
 from oomctl.collectors.live.discover.ports import listening
 from oomctl.collectors.live.discover.process import Process, every
+from oomctl.collectors.live.discover.published import Published, of_arguments
 from oomctl.collectors.live.discover.signs import Sign, sign_of
 from oomctl.collectors.live.processes import PROC, descendants
 
@@ -25,6 +26,7 @@ class Worker:
         ports: On which it listens.
         devices: CUDA_VISIBLE_DEVICES (or the like) as it was set; None where it was not, or may not be read.
         rings: Folder of the agent's rings, or None.
+        published: Where it is told to publish KV events: (endpoint, replay or None), a wildcard for its own address.
         readable: Whether its environment and files may be read from here.
     """
 
@@ -38,6 +40,7 @@ class Worker:
     ports: tuple[int, ...] = ()
     devices: str | None = None
     rings: str | None = None
+    published: tuple[Published, ...] = ()
     readable: bool = True
 
 
@@ -84,5 +87,6 @@ def _worker(root: int, signs: dict[int, Sign], processes: dict[int, Process], pr
         ports=tuple(listening(members, proc)),
         devices=next((own[name] for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES") if name in own), None),
         rings=own.get("OOMCTL_RING"),
+        published=tuple(dict.fromkeys(found for pid in members for found in of_arguments(processes[pid].arguments))),
         readable=environment is not None,
     )

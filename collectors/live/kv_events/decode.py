@@ -113,7 +113,8 @@ def of_json(message: Any) -> EventBatch:
         found = list(_tensorrt_llm(message["data"]))
     else:
         raise BadEvents("neither TensorRT-LLM's form nor Dynamo's")
-    return EventBatch(None, _integer(rank), tuple(found), int(not found))
+    made = isinstance(message.get("data"), dict) and message["data"].get("type") == "created"  # the pool: no change of it
+    return EventBatch(None, _integer(rank), tuple(found), int(not found and not made))
 
 
 def hex_of(value: Any) -> str | None:

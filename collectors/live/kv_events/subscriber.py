@@ -5,10 +5,8 @@ from typing import Any
 import zmq
 
 from oomctl.collectors.live.batch import Batch
-from oomctl.collectors.live.kv_events.decode import MAX_PAYLOAD_BYTES, BadEvents, EventBatch, decode
-from oomctl.collectors.live.kv_events.resident import Place, Resident
-from oomctl.collectors.live.stream import Stream
-from oomctl.schemas.rows import Row
+from oomctl.collectors.live.kv_events.decode import MAX_PAYLOAD_BYTES, BadEvents, decode
+from oomctl.collectors.live.kv_events.index import Index
 
 ROUND_MESSAGES = 2_000
 HIGH_WATER = 10_000
@@ -31,8 +29,9 @@ class Subscriber:
     def __init__(self, endpoint: str, common: dict[str, Any], clock: Any, replay: str | None = None) -> None:
         self.endpoint = endpoint
         self.name = f"kv_events {endpoint}"
-        self.resident = Resident()
-        self.stream = Stream(endpoint, "kv_events", common)
+        self._index = Index(endpoint, common, clock)
+        self.stream = self._index.stream
+        self.resident = self._index.resident
         self._clock = clock
         self._last: int | None = None
         self._held: list[tuple[int, bytes]] = []
@@ -45,7 +44,6 @@ class Subscriber:
     def poll(self) -> Batch:
         """Take what there is, at most ROUND_MESSAGES of it."""
         batch = Batch()
-        before = dict(self.resident.evicted_tokens)
         for _ in range(ROUND_MESSAGES):
             try:
                 frames = self._socket.recv_multipart(zmq.NOBLOCK)
@@ -57,8 +55,7 @@ class Subscriber:
             self._arrived(int.from_bytes(frames[1], "big"), frames[2], batch)
         if self._asked_s is not None:
             self._take_replay(batch)
-        if self.resident.evicted_tokens != before:
-            batch.rows += [self._evicted(place, tokens) for place, tokens in self.resident.evicted_tokens.items()]
+        batch.rows += self._index.evicted()
         return batch
 
     def close(self) -> None:
@@ -135,32 +132,7 @@ class Subscriber:
             return
         if events.unknown:
             batch.losses.append(("KV event of an unknown type", events.unknown, self.endpoint))
-        for event in events.events:
-            self.resident.take(event)
-        batch.rows += self._rows(events)
-
-    def _rows(self, events: EventBatch) -> list[Row]:
-        rank = {"rank_name": f"DP{events.rank}"} if events.rank else {}
-        ts = events.ts_us or self._clock.wall_us()
-        rows = []
-        for event in events.events:
-            parent = event.parent
-            for found in event.hashes or (None,):
-                fields = {
-                    "op": event.op,
-                    "block_hash": found,
-                    "parent_hash": parent,
-                    "tokens": event.block_tokens,
-                    "medium": event.medium,
-                    "group_id": event.group_id,
-                }
-                parent = found if event.op == "stored" else None
-                rows.append(self.stream.row(ts, "kv_block", fields, rank))
-        return rows
-
-    def _evicted(self, place: Place, tokens: int) -> Row:
-        fields = {"tier": place[0], "group_id": place[1], "prefix_evicted_tokens": tokens}
-        return self.stream.row(self._clock.wall_us(), "kv_pool", fields, {"quality": "derived"})
+        batch.rows += self._index.take(events)
 
     def _connect(self, kind: int, endpoint: str) -> Any:
         socket = self._context.socket(kind)

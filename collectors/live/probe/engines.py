@@ -15,6 +15,7 @@ METRICS_OPTION = {
 }
 """What makes an engine serve a page; engines that are not named serve one unasked."""
 AGENT = ("vllm", "sglang")
+EVENTS = ("vllm", "sglang", "trtllm")
 
 
 def engine(
@@ -41,8 +42,8 @@ def engine(
     yield _page(name, worker, metrics)
     if worker.engine in AGENT:
         yield _rings(name, worker, proc, rings)
-    if worker.engine == "vllm":
-        yield _events(name, kv_events)
+    if worker.engine in EVENTS:
+        yield _events(name, worker.engine, kv_events)
 
 
 def _page(name: str, worker: Worker, metrics: str | None) -> Finding:
@@ -70,9 +71,14 @@ def _rings(name: str, worker: Worker, proc: Path, rings: Callable[[Path], int]) 
     return Finding(source, "there", f"{count} rings in {worker.rings}")
 
 
-def _events(name: str, kv_events: int) -> Finding:
+def _events(name: str, engine: str, kv_events: int) -> Finding:
     source = f"{name}: KV events"
     if kv_events:
         return Finding(source, "there", f"published at {kv_events} endpoints")
+    if engine == "trtllm":
+        needs = (
+            "event_buffer_max_size in kv_cache_config, and attach --kv-events URL/kv_cache_events, if no router asks there"
+        )
+        return Finding(source, "missing", "handed out to whoever asks first; not asked unasked", needs)
     needs = "--kv-events-config; it costs: a publisher whose queue is full holds up the engine (vllm#53859)"
     return Finding(source, "missing", "not published, or too old to say so", needs)

@@ -37,6 +37,10 @@ def attach(
         str | None, typer.Option("--metrics", metavar="URL", help="Its page of metrics, or none. [found by its ports]")
     ] = None,
     scrape: Annotated[str, typer.Option("--scrape", metavar="TIME", help="Between two scrapes; at least 1s.")] = "5s",
+    kv_events: Annotated[
+        list[str] | None,
+        typer.Option("--kv-events", metavar="ADDRESS", help="Follow KV events there, or none. [where they are published]"),
+    ] = None,
     devices: Annotated[bool, typer.Option("--devices/--no-devices", help="Ask the devices' driver (NVML).")] = True,
     otlp_receive: Annotated[
         bool, typer.Option("--otlp-receive", help="Take traces in on 127.0.0.1, ports 4317 (gRPC) and 4318 (HTTP).")
@@ -88,7 +92,7 @@ def attach(
         hook=hook,
         metrics=() if page is None else (page,),
         scrape_s=parse_duration(scrape, "--scrape"),
-        kv_events=found.kv_events,
+        kv_events=found.kv_events if not kv_events else _events(kv_events),
         devices=devices and found.pid is not None,
         visible_devices=found.visible_devices,
         otlp_ports=(4317, 4318) if otlp_receive else None,
@@ -112,6 +116,17 @@ def attach(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     recorder.run()
+
+
+def _events(words: list[str]) -> tuple[tuple[str, str | None], ...]:
+    """Where to follow KV events: sockets, or pages of trtllm-serve that hand them out."""
+    if words == ["none"]:
+        return ()
+    for word in words:
+        if not word.startswith(("tcp://", "ipc://", "http://", "https://")):
+            hint = "tcp://127.0.0.1:5557, or http://127.0.0.1:8000/kv_cache_events of trtllm-serve"
+            raise OomctlError(f"no address of KV events: {word!r}", hint, ExitCode.USAGE)
+    return tuple((word, None) for word in words)
 
 
 def _check(settings: "Settings", named: Path | None) -> None:
