@@ -23,7 +23,7 @@ class Bench:
     """A server's answers in turn, and who asks."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: Any) -> None:
-        self.left, self.asked = list(answers), []
+        self.left, self.asked = list(answers), list[tuple[str, str]]()
         monkeypatch.setattr(module, "get", self.get)
         self.time = Time()
         self.polled = Polled(URL, {"worker": "w"}, self.time)

@@ -156,6 +156,15 @@ def test_eighty_columns() -> None:
     assert "  KV         [##################++++........] used 60%, evictable 15%, free 25%" in lines
 
 
+def test_an_alert_is_shown_whole() -> None:
+    picture = Picture()
+    pools(picture, 0.5)
+    detail = "http://node-with-a-long-name.example.com:12345/metrics: Connection refused; its last figures are 7 s old"
+    take(picture, 1, "collector", {"name": "metrics", "state": "degraded", "detail": detail})
+    assert "7 s old" in drawn(picture, 1)
+    assert max(map(len, drawn(picture, 1).splitlines())) <= 80
+
+
 def test_nothing_in_a_name_moves_a_cursor() -> None:
     picture = Picture()
     take(picture, 0, "throughput", {"running_requests": 1}, worker="\x1b[2Jw\n\u202e")

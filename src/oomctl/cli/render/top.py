@@ -1,5 +1,6 @@
 """One frame of `oomctl top`: plain lines of a given width, so that it works over ssh and in a test."""
 
+import textwrap
 from collections.abc import Iterator
 
 from oomctl.analyzers.picture.outlook import STALE_US, alerts, seconds_to_full
@@ -25,13 +26,13 @@ def frame(picture: Picture, now_us: int, width: int, title: str) -> list[str]:
     lines = [title]
     for worker in sorted(picture.workers.values(), key=lambda one: one.name):
         lines.append("")
-        lines += _worker(worker, now_us)
+        lines += _worker(worker, now_us, width)
     if len(lines) == 1:
         lines += ["", "nothing was told yet"]
     return [_clean(line)[:width] for line in lines]
 
 
-def _worker(worker: Worker, now_us: int) -> Iterator[str]:
+def _worker(worker: Worker, now_us: int, width: int) -> Iterator[str]:
     load = [
         worker.phase or "",
         f"running {_count(worker.running)}",
@@ -51,7 +52,8 @@ def _worker(worker: Worker, now_us: int) -> Iterator[str]:
     for name, pool in sorted(worker.pools.items()):
         yield _pool(name, pool, now_us)
     for alert in alerts(worker, now_us):
-        yield f"  ! {alert}"
+        # Whole: what is cut off at the end is how old the figures are.
+        yield from textwrap.wrap(_clean(alert), width, initial_indent="  ! ", subsequent_indent="    ")
 
 
 def _device(number: int | None, device: Device, worker: Worker) -> str:
