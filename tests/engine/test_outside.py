@@ -82,7 +82,7 @@ class View:
         return len({row["ts"] for row in rows})
 
     def drawn(self) -> str:
-        return "\n".join(frame(self.picture, time.time_ns() // 1000, 80, "top"))
+        return " ".join(" ".join(frame(self.picture, time.time_ns() // 1000, 80, "top")).split())
 
     def close(self) -> None:
         for watching in self._watching:
