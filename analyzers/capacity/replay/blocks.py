@@ -1,0 +1,115 @@
+"""The blocks of a paged KV cache: free, held, or cached and evictable, least recently used first."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+
+class BlockPool:
+    """Blocks, some of which hold a hashed extent of a prompt and can be shared.
+
+    The model is that of vLLM V1: an extent that nobody holds stays cached until its blocks are wanted, the least recently
+    used first, and of one request's the last first. So an extent never outlives those before it, and a cached prefix is
+    found by bisection. One hash stands for `extent_blocks` blocks, since traces hash more tokens at once than an engine
+    has in a block.
+
+    Attributes:
+        total_blocks: Of the pool.
+        free_blocks: Neither held nor cached.
+        held_blocks: In use by requests, an extent once.
+        evicted_extents: So far.
+    """
+
+    def __init__(self, total_blocks: int, extent_blocks: int) -> None:
+        self.total_blocks = total_blocks
+        self.extent_blocks = extent_blocks
+        self.free_blocks = total_blocks
+        self.held_blocks = 0
+        self.evicted_extents = 0
+        self._holders: dict[int, int] = {}
+        self._cached: OrderedDict[int, None] = OrderedDict()
+
+    @property
+    def cached_blocks(self) -> int:
+        """Blocks that nobody holds, still filled with an extent."""
+        return len(self._cached) * self.extent_blocks
+
+    @property
+    def available_blocks(self) -> int:
+        """Blocks that can be taken: free ones, and what can be evicted."""
+        return self.free_blocks + self.cached_blocks
+
+    def cached_extents(self, extents: Sequence[int], limit: int) -> int:
+        """How many of the first extents of a prompt, at most `limit`, are in the pool."""
+        low, high = 0, min(len(extents), limit)
+        holders, cached = self._holders, self._cached
+        while low < high:
+            middle = (low + high + 1) // 2
+            each = extents[middle - 1]
+            if each in holders or each in cached:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def available_beside(self, extents: Sequence[int], count: int) -> int:
+        """What could be taken once the first `count` extents are held: those only cached now can then not be evicted."""
+        cached = self._cached
+        revived = sum(1 for each in extents[:count] if each in cached)
+        return self.available_blocks - revived * self.extent_blocks
+
+    def hold(self, extents: Sequence[int]) -> None:
+        """Take part in extents that are in the pool."""
+        holders, cached = self._holders, self._cached
+        for each in extents:
+            if each in holders:
+                holders[each] += 1
+            else:
+                del cached[each]
+                holders[each] = 1
+                self.held_blocks += self.extent_blocks
+
+    def take(self, blocks: int) -> bool:
+        """Take blocks, evicting what is cached if need be; False, and nothing changed, if there are not enough."""
+        if blocks > self.free_blocks:
+            if blocks > self.available_blocks:
+                return False
+            while blocks > self.free_blocks:
+                self._cached.popitem(last=False)
+                self.evicted_extents += 1
+                self.free_blocks += self.extent_blocks
+        self.free_blocks -= blocks
+        self.held_blocks += blocks
+        return True
+
+    def name(self, extent: int) -> bool:
+        """Blocks that were taken hold this extent now; False if another copy has the name already."""
+        if extent in self._holders or extent in self._cached:
+            return False
+        self._holders[extent] = 1
+        return True
+
+    def give_back(self, blocks: int) -> None:
+        """Return blocks without a name."""
+        self.free_blocks += blocks
+        self.held_blocks -= blocks
+
+    def let_go(self, extents: Sequence[int]) -> None:
+        """End the part in extents, given in the order of the prompt: what nobody holds stays cached, its end the oldest."""
+        holders, cached = self._holders, self._cached
+        for each in reversed(extents):
+            if holders[each] == 1:
+                del holders[each]
+                cached[each] = None
+                self.held_blocks -= self.extent_blocks
+            else:
+                holders[each] -= 1
+
+    def check(self) -> None:
+        """Every block is in exactly one place; for tests.
+
+        Raises:
+            AssertionError: If not.
+        """
+        assert self.free_blocks >= 0 and self.held_blocks >= len(self._holders) * self.extent_blocks
+        assert self.free_blocks + self.held_blocks + self.cached_blocks == self.total_blocks
+        assert self._holders.keys().isdisjoint(self._cached) and all(count > 0 for count in self._holders.values())
