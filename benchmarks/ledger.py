@@ -121,7 +121,7 @@ def _vllm(row: Row, shape: ModelShape, engine: Engine) -> Iterator[Outcome]:
 
 def _staged(shape: ModelShape, engine: Engine) -> list[tuple[range, tuple]]:  # type: ignore[type-arg]
     own = stages(len(shape.layers), engine.pipeline_parallel, engine)
-    drafts = shape.draft_layers[:1] if engine.draft_tokens else ()
+    drafts = engine.own_drafts(shape.draft_layers)
     return [(stage, drafts if index == len(own) - 1 else ()) for index, stage in enumerate(own)]
 
 

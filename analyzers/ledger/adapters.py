@@ -8,7 +8,7 @@ from oomctl.analyzers.ledger.engine import Engine
 from oomctl.analyzers.ledger.partition import kv_heads_per_rank, split
 from oomctl.analyzers.ledger.rank import Entries, Rank
 from oomctl.analyzers.ledger.shape import Attention, Layer, Mla, Mlp, ModelShape, Moe
-from oomctl.analyzers.ledger.weights import rank_tensors, steady_bytes
+from oomctl.analyzers.ledger.weights import steady_bytes
 from oomctl.schemas.ledger import Entry
 
 SLOTS = "LoRA slots"
@@ -91,7 +91,7 @@ def adapters(rank: Rank) -> Entries:
         kept = engine.loras if engine.cpu_loras is None else max(engine.cpu_loras, engine.loras)
         formula = "max_cpu_loras x whole adapter of this stage; an evicted one is read from disk again"
         yield rank.exact("adapter", "worker", "adapters on the host (cold)", kept * whole, formula, _SOURCE, place="host")
-    merged = steady_bytes(rank_tensors(shape, engine, rank.stage))
+    merged = steady_bytes(rank.tensors)
     formula = "a copy of the weights for each merged adapter; it needs no slot"
     yield rank.exact("adapter", "headroom", "one adapter merged into a copy", merged, formula, "arithmetic")
 

@@ -61,6 +61,8 @@ ARCHITECTURES: dict[str, Traits] = {
     "Mistral3ForConditionalGeneration": _LLAMA,
     "LlavaForConditionalGeneration": _LLAMA,
     "LlavaNextForConditionalGeneration": _LLAMA,
+    "EagleLlamaForCausalLM": _LLAMA,
+    "LlamaForCausalLMEagle3": _LLAMA,
     "MixtralForCausalLM": Traits(),
     "DeciLMForCausalLM": _LLAMA,
     "InternLM2ForCausalLM": _LLAMA,

@@ -48,6 +48,10 @@ def _positive(text: str) -> int:
     return value
 
 
+def _several(text: str) -> bool:
+    return _positive(text) > 1
+
+
 Reader = tuple[str, Callable[[str], Any]]
 _VLLM: dict[str, Reader] = {
     "--tensor-parallel-size": ("tensor_parallel", _positive),
@@ -56,6 +60,11 @@ _VLLM: dict[str, Reader] = {
     "--pipeline-parallel-size": ("pipeline_parallel", _positive),
     "-pp": ("pipeline_parallel", _positive),
     "--pp": ("pipeline_parallel", _positive),
+    "--data-parallel-size": ("data_parallel", _positive),
+    "-dp": ("data_parallel", _positive),
+    "--decode-context-parallel-size": ("context_parallel", _positive),
+    "-dcp": ("context_parallel", _positive),
+    "--num-redundant-experts": ("redundant_experts", _count),
     "--gpu-memory-utilization": ("utilization", _share),
     "--block-size": ("block_size", _positive),
     "--max-model-len": ("max_model_len", _positive),
@@ -70,6 +79,7 @@ _VLLM: dict[str, Reader] = {
     "--max-loras": ("loras", _positive),
     "--max-lora-rank": ("lora_rank", _positive),
     "--max-cpu-loras": ("cpu_loras", _positive),
+    "--num-speculative-tokens": ("draft_tokens", _positive),
 }
 _FLAGS: dict[str, tuple[str, Any]] = {
     "--enable-expert-parallel": ("expert_parallel", True),
@@ -84,6 +94,14 @@ _SGLANG: dict[str, Reader] = {
     "--tensor-parallel-size": ("tensor_parallel", _positive),
     "--tp": ("tensor_parallel", _positive),
     "--pp-size": ("pipeline_parallel", _positive),
+    "--pipeline-parallel-size": ("pipeline_parallel", _positive),
+    "--dp-size": ("data_parallel", _positive),
+    "--data-parallel-size": ("data_parallel", _positive),
+    "--dp": ("data_parallel", _positive),
+    "--ep-size": ("expert_parallel", _several),
+    "--expert-parallel-size": ("expert_parallel", _several),
+    "--ep": ("expert_parallel", _several),
+    "--ep-num-redundant-experts": ("redundant_experts", _count),
     "--mem-fraction-static": ("static_share", _share),
     "--context-length": ("max_model_len", _positive),
     "--page-size": ("block_size", _positive),
@@ -101,11 +119,11 @@ _SGLANG_FLAGS: dict[str, tuple[str, Any]] = {
     "--disable-cuda-graph": ("eager", True),
     "--disable-hybrid-swa-memory": ("hybrid_groups", False),
     "--enable-ep-moe": ("expert_parallel", True),
+    "--enable-dp-attention": ("dp_attention", True),
 }
 # They move memory, and the ledger does not count it yet: said, never passed over.
 _NOT_COUNTED = (
-    "--cpu-offload-gb", "--data-parallel-size", "-dp", "--dp-size", "--dp", "--decode-context-parallel-size", "-dcp",
-    "--speculative-algorithm", "--enable-dp-attention", "--lora-paths",
+    "--cpu-offload-gb", "--speculative-algorithm", "--lora-paths", "--attn-cp-size", "--prefill-context-parallel-size",
 )  # fmt: skip
 _TYPES = {"auto", *DTYPE_BYTES}
 
@@ -185,7 +203,7 @@ def named_arguments(engine: Engine) -> dict[str, Any]:
     4
     """
     readers, flags = (_SGLANG, _SGLANG_FLAGS) if engine.name == "sglang" else (_VLLM, _FLAGS)
-    found = {option: getattr(engine, field) for option, (field, _) in reversed(readers.items())}
+    found: dict[str, Any] = {option: getattr(engine, field) for option, (field, _) in reversed(readers.items())}
     found |= {option: getattr(engine, field) == value for option, (field, value) in flags.items()}
     found |= {"--num-speculative-tokens": engine.draft_tokens or None, "--cudagraph-capture-sizes": engine.graph_sizes}
     spelt = {field: option for option, (field, _) in reversed(readers.items())}
@@ -213,10 +231,12 @@ def _speculative(words: list[str], notes: list[str]) -> dict[str, Any]:
     count = config.get("num_speculative_tokens")
     if isinstance(count, bool) or not isinstance(count, int) or not 0 < count < 2**16:
         raise OomctlError("--speculative-config cannot be read", "it is JSON with num_speculative_tokens", ExitCode.USAGE)
-    method = str(config.get("method", ""))
-    if "mtp" not in method and "ngram" not in method:
-        notes.append(f"the draft model of speculative decoding ({method[:40] or 'no method'}) is not counted")
-    return {"draft_tokens": count}
+    method = str(config.get("method") or "")
+    if "mtp" in method:
+        return {"draft_tokens": count, "draft": "own"}
+    if "ngram" in method or "suffix" in method:
+        return {"draft_tokens": count, "draft": "none"}
+    return {"draft_tokens": count, "draft": "model"}
 
 
 def _transfer(words: list[str], notes: list[str]) -> dict[str, Any]:
@@ -247,9 +267,14 @@ def _largest(words: list[str], notes: list[str]) -> dict[str, Any]:
     return {"graph_limit": _read("--max-cudagraph-capture-size", words[0] if words else "", _positive)}
 
 
+def _drafter(words: list[str], notes: list[str]) -> dict[str, Any]:
+    return {"draft": "none" if words and words[0] == "[ngram]" else "model"}
+
+
 _STRUCTURED: dict[str, Callable[[list[str], list[str]], dict[str, Any]]] = {
     "--speculative-config": _speculative,
     "-sc": _speculative,
+    "--speculative-model": _drafter,
     "--kv-transfer-config": _transfer,
     "--compilation-config": _compilation,
     "-cc": _compilation,

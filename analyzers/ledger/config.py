@@ -90,7 +90,7 @@ def from_mapping(
         name=name,
         architecture=architecture,
         hidden=fields.need("hidden_size"),
-        vocabulary=fields.need("vocab_size"),
+        vocabulary=fields.maybe("draft_vocab_size") or fields.need("vocab_size"),
         layers=layers,
         draft_layers=(layers[attends[-1]],) * drafts if attends else (),
         tied_embeddings=traits.tied if tied is None else bool(tied),

@@ -1,10 +1,14 @@
 """An engine's version and the arguments that move memory."""
 
 import re
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from oomctl.schemas.errors import ExitCode, OomctlError
+
+if TYPE_CHECKING:
+    from oomctl.analyzers.ledger.shape import Layer
 
 KV_FP8 = ("fp8", "fp8_e4m3", "fp8_e5m2", "fp8_ds_mla", "fp8_inc")
 KV_PACKED: dict[str, tuple[int, int]] = {
@@ -20,7 +24,11 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     Args:
         version: As (major, minor).
         v0: vLLM's first engine, which counts blocks and budget in another way; None: by the version.
-        draft_tokens: Of speculative decoding with the model's own draft layers; 0 without.
+        data_parallel: Replicas of attention and dense layers; experts are parted over all of them. In SGLang attention is
+            parted by them only with `dp_attention`.
+        context_parallel: Ranks over which the tokens of a request are spread while decoding.
+        redundant_experts: Copies of experts beside the model's own, with expert parallelism.
+        draft_tokens: Of speculative decoding; 0 without. With no draft model of its own it is the model's draft layers.
         prefix_caching: None: the version's default.
         gpu_blocks: `--num-gpu-blocks-override`.
         kv_bytes: `--kv-cache-memory-bytes`, which bypasses the budget.
@@ -37,6 +45,10 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
     expert_parallel: bool = False
+    data_parallel: int = 1
+    dp_attention: bool = False
+    context_parallel: int = 1
+    redundant_experts: int = 0
     utilization: float = 0.9
     block_size: int = 16
     max_model_len: int | None = None
@@ -46,6 +58,8 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     kv_dtype: str = "auto"
     quantization: str | None = None
     draft_tokens: int = 0
+    draft: Literal["own", "model", "none"] = "own"
+    """What drafts: the model's own layers, a model beside it, or no weights at all."""
     prefix_caching: bool | None = None
     gpu_blocks: int | None = None
     kv_bytes: int | None = None
@@ -83,6 +97,32 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
             return self.graph_sizes
         most = min(2 * self.max_requests, 512) if self.graph_limit is None else self.graph_limit
         return tuple(size for size in (1, 2, 4, *range(8, 256, 8), *range(256, min(most, 2**14) + 1, 16)) if size <= most)
+
+    def own_drafts(self, layers: "tuple[Layer, ...]") -> "tuple[Layer, ...]":
+        """Of a model's draft layers those that are loaded: one, which drafts each token in turn."""
+        return layers[:1] if self.draft_tokens and self.draft == "own" else ()
+
+    @property
+    def attention_ranks(self) -> int:
+        """Ranks over which the heads are parted.
+
+        Raises:
+            OomctlError: The replicas of attention do not divide the ranks.
+        """
+        if not self.dp_attention:
+            return self.tensor_parallel
+        if self.tensor_parallel % self.data_parallel:
+            text = f"{self.data_parallel} replicas of attention do not divide {self.tensor_parallel} tensor-parallel ranks"
+            raise OomctlError(text, None, ExitCode.USAGE)
+        return self.tensor_parallel // self.data_parallel
+
+    @property
+    def expert_ranks(self) -> int:
+        """Ranks over which experts are parted: whole ones with expert parallelism, else their widths.
+
+        Source: vLLM layers/fused_moe/config.py, FusedMoEParallelConfig.make: all ranks of all replicas.
+        """
+        return self.tensor_parallel * (self.data_parallel if self.name == "vllm" else 1)
 
     @property
     def is_v0(self) -> bool:

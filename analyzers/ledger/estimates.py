@@ -69,7 +69,7 @@ def activation(shape: ModelShape, engine: Engine, layers: tuple[Layer, ...], las
         return Estimate(bytes=None, reason="the config does not tell how many experts a token takes")
     widest = max((feed.intermediate // ranks for feed in feeds if isinstance(feed, Mlp)), default=0)
     dense = tokens * (MLP_WIDTHS * widest + HIDDEN_WIDTHS * hidden) * element
-    beside = max((routed_bytes(feed, hidden, tokens, ranks, element) for feed in experts), default=0)
+    beside = max((routed_bytes(feed, hidden, tokens, engine.expert_ranks, element) for feed in experts), default=0)
     text = f"tokens x ({MLP_WIDTHS} x intermediate / tp + {HIDDEN_WIDTHS} x hidden) x {element} B"
     value = float(dense)
     if last:

@@ -1,6 +1,5 @@
 """How an engine cuts the KV pool: bytes per token and block, groups of layers, blocks of a request."""
 
-import math
 from collections import Counter
 
 import msgspec
@@ -89,7 +88,7 @@ def layout(layers: tuple[Layer, ...], shape: ModelShape, engine: Engine, max_mod
             padding_layers=0,
             block_tokens=block,
             page_bytes=block * per_token // len(tokens),
-            blocks_per_request=-(-max_model_len // block),
+            blocks_per_request=_whole_blocks(max_model_len, block, engine),
         )
         return KvLayout(
             groups=(group,),
@@ -158,12 +157,12 @@ def printed_tokens(blocks: int, own: KvLayout, engine: Engine, max_model_len: in
         return blocks * smallest
     if engine.version >= (0, 21):
         return int(max_concurrency(blocks, own, engine, max_model_len) * max_model_len)
-    return blocks // len(own.groups) * smallest
+    return blocks // len(own.groups) * smallest * engine.context_parallel
 
 
 def _attention(own: Attention, shape: ModelShape, engine: Engine) -> Spec:
     element = engine.kv_bits(engine.dtype_bytes or shape.element_bytes) / 8
-    heads = kv_heads_per_rank(own.kv_heads, engine.tensor_parallel)
+    heads = kv_heads_per_rank(own.kv_heads, engine.attention_ranks)
     size = attention_token_bytes(heads, own.head_dim, own.value_dim, element, engine.kv_scale_bytes)
     scales = 2 * heads * engine.kv_scale_bytes
     if own.chunk:
@@ -191,7 +190,7 @@ def _latent(own: Mla, shape: ModelShape, engine: Engine) -> list[Spec]:
 
 def _state(own: State, shape: ModelShape, engine: Engine) -> Spec:
     """Convolution window and recurrent state. Source: vLLM layers/mamba/mamba_utils.py, MambaStateShapeCalculator."""
-    ranks = engine.tensor_parallel
+    ranks = engine.attention_ranks
     if own.conv_channels % ranks or own.state_elements % ranks:
         raise OomctlError(f"the {own.kind} state does not divide by {ranks} ranks", None, ExitCode.USAGE)
     element = engine.dtype_bytes or shape.element_bytes
@@ -203,7 +202,7 @@ def _state(own: State, shape: ModelShape, engine: Engine) -> Spec:
 def state_bytes_per_rank(own: State, shape: ModelShape, engine: Engine) -> tuple[int, int]:
     """(convolution, recurrent) bytes of one request in one layer."""
     element = engine.dtype_bytes or shape.element_bytes
-    recurrent = own.state_elements // engine.tensor_parallel * (own.state_bytes or element)
+    recurrent = own.state_elements // engine.attention_ranks * (own.state_bytes or element)
     return _state(own, shape, engine).state_bytes - recurrent, recurrent
 
 
@@ -237,4 +236,9 @@ def _request_blocks(spec: Spec, block: int, engine: Engine, max_model_len: int) 
         return -(-seen // block) + 1
     if spec.kind == "chunked" and spec.span:
         return -(-min(spec.span + engine.batched_tokens, max_model_len) // block)
-    return math.ceil(max_model_len / block)
+    return _whole_blocks(max_model_len, block, engine)
+
+
+def _whole_blocks(length: int, block: int, engine: Engine) -> int:
+    """Blocks of a rank for all tokens of a request, which decode-context parallelism spreads over ranks."""
+    return -(-length // (block * engine.context_parallel))

@@ -3,10 +3,11 @@
 import msgspec
 
 from oomctl.analyzers.ledger.checkpoint import Checkpoint
+from oomctl.analyzers.ledger.engine import Engine
 from oomctl.analyzers.ledger.packing import Quantization
 from oomctl.analyzers.ledger.rank import Entries, Rank
 from oomctl.analyzers.ledger.shape import Mla
-from oomctl.analyzers.ledger.weights import Tensor, disk_bytes, rank_tensors, steady_bytes
+from oomctl.analyzers.ledger.weights import disk_bytes, rank_tensors, steady_bytes
 from oomctl.schemas.ledger import Entry
 
 STREAMED_FROM = (0, 15)
@@ -23,12 +24,11 @@ def loading(rank: Rank, checkpoint: Checkpoint | None, unpacked: Quantization | 
         checkpoint: What lies on disk, where it was given.
         unpacked: The checkpoint's own packing, where the engine quantises while loading.
     """
-    tensors = rank_tensors(rank.shape, rank.engine, rank.stage)
     if rank.stage == 0:
         yield _on_disk(rank, checkpoint, unpacked)
         largest = max(checkpoint.tensors.values()) if checkpoint and checkpoint.tensors else None
         yield _on_host(rank, largest)
-    yield _on_device(rank, tensors, unpacked)
+    yield _on_device(rank, unpacked)
 
 
 def _on_disk(rank: Rank, checkpoint: Checkpoint | None, unpacked: Quantization | None) -> Entry:
@@ -50,7 +50,7 @@ def _on_disk(rank: Rank, checkpoint: Checkpoint | None, unpacked: Quantization |
 def _on_host(rank: Rank, largest: int | None) -> Entry:
     """A loader maps files and copies one tensor at a time; mapped pages are the page cache's, and can be taken back."""
     if largest is None:
-        alone = msgspec.structs.replace(rank.engine, tensor_parallel=1, pipeline_parallel=1, loras=0)
+        alone = Engine(name=rank.engine.name, version=rank.engine.version, dtype_bytes=rank.engine.dtype_bytes)
         largest = max(tensor.bytes for tensor in rank_tensors(rank.shape, alone, 0))
         source = "the largest tensor of one rank alone; experts may be parted on disk"
     else:
@@ -63,9 +63,9 @@ def _on_host(rank: Rank, largest: int | None) -> Entry:
     return msgspec.structs.replace(entry, lower_bound=True, reason=reason)
 
 
-def _on_device(rank: Rank, tensors: list[Tensor], unpacked: Quantization | None) -> Entry:
+def _on_device(rank: Rank, unpacked: Quantization | None) -> Entry:
     """Steady weights and what stands beside them at the worst moment."""
-    shape, engine = rank.shape, rank.engine
+    shape, engine, tensors = rank.shape, rank.engine, rank.tensors
     steady = steady_bytes(tensors)
     owners = ("embedding", "head", "rotary", "norm")
     largest = max((tensor.bytes for tensor in tensors if tensor.owner not in owners), default=0)

@@ -5,6 +5,7 @@ import msgspec
 from oomctl.analyzers.ledger import adapters, budget, gguf, headroom, loading, runtime, sglang, steady
 from oomctl.analyzers.ledger.arguments import named_arguments
 from oomctl.analyzers.ledger.checkpoint import Checkpoint
+from oomctl.analyzers.ledger.drafts import draft_tensors
 from oomctl.analyzers.ledger.engine import Engine
 from oomctl.analyzers.ledger.kv import layout
 from oomctl.analyzers.ledger.packing import Quantization
@@ -12,14 +13,20 @@ from oomctl.analyzers.ledger.partition import stages
 from oomctl.analyzers.ledger.quantization import online
 from oomctl.analyzers.ledger.rank import Entries, Rank
 from oomctl.analyzers.ledger.shape import ModelShape
-from oomctl.analyzers.ledger.weights import disk_bytes
+from oomctl.analyzers.ledger.weights import disk_bytes, rank_tensors
 from oomctl.schemas.ledger import Entry, Ledger, Summary
 
 TOLERANCE = 0.01
 """By which a checkpoint may differ from its config before it is said."""
 
 
-def predict(shape: ModelShape, engine: Engine, device: int | None = None, checkpoint: Checkpoint | None = None) -> Ledger:
+def predict(
+    shape: ModelShape,
+    engine: Engine,
+    device: int | None = None,
+    checkpoint: Checkpoint | None = None,
+    draft: ModelShape | None = None,
+) -> Ledger:
     """Every byte of each pipeline stage's rank; the tensor-parallel ranks of a stage are alike.
 
     Args:
@@ -27,11 +34,13 @@ def predict(shape: ModelShape, engine: Engine, device: int | None = None, checkp
         engine: Its version and arguments.
         device: Total bytes of a device; without them there is no budget and no pool, unless the engine fixes it.
         checkpoint: What lies on disk, from its headers.
+        draft: The model that drafts, where it is another one.
 
     Raises:
         OomctlError: The combination cannot run, such as a dimension that does not divide.
     """
     notes = [f"lower bound: {text}" for text in shape.lower_bounds]
+    notes += _beside_drafts(shape, engine, draft)
     unpacked = None
     if checkpoint is not None and checkpoint.weights is not None:
         shape = msgspec.structs.replace(shape, quantization=gguf.quantization(checkpoint))
@@ -43,7 +52,7 @@ def predict(shape: ModelShape, engine: Engine, device: int | None = None, checkp
         notes.append(f"max_model_len {length} is beyond the model's {shape.max_positions} positions")
     if engine.name == "sglang":
         notes.append("weights are counted as vLLM lays them out; SGLang's own layout was not looked up tensor by tensor")
-    ranks = _ranks(shape, engine, length)
+    ranks = _ranks(shape, engine, length, draft)
     entries: list[Entry] = [
         entry
         for rank in ranks
@@ -77,18 +86,34 @@ def predict(shape: ModelShape, engine: Engine, device: int | None = None, checkp
     return ledger
 
 
-def _ranks(shape: ModelShape, engine: Engine, length: int) -> list[Rank]:
+def _ranks(shape: ModelShape, engine: Engine, length: int, draft: ModelShape | None) -> list[Rank]:
     found = []
     own = stages(len(shape.layers), engine.pipeline_parallel, engine)
     for stage, numbers in enumerate(own):
-        layers = shape.layers[numbers.start : numbers.stop]
-        if engine.draft_tokens and stage == len(own) - 1:
-            layers += shape.draft_layers[:1]
+        layers, tensors = shape.layers[numbers.start : numbers.stop], rank_tensors(shape, engine, stage)
+        if stage == len(own) - 1:
+            layers += engine.own_drafts(shape.draft_layers)
+            if draft is not None:
+                layers += draft.layers
+                tensors += draft_tensors(draft, shape, engine)
         kv = (sglang.layout if engine.name == "sglang" else layout)(layers, shape, engine, length)
-        found.append(
-            Rank(shape=shape, engine=engine, stage=stage, stages=len(own), layers=layers, kv=kv, max_model_len=length)
-        )
+        rank = Rank(
+            shape=shape, engine=engine, stage=stage, stages=len(own), layers=layers, tensors=tuple(tensors), kv=kv,
+            max_model_len=length,
+        )  # fmt: skip
+        found.append(rank)
     return found
+
+
+def _beside_drafts(shape: ModelShape, engine: Engine, draft: ModelShape | None) -> list[str]:
+    """What of drafting is not counted."""
+    if draft is not None:
+        return [f"lower bound: draft model: {text}" for text in draft.lower_bounds]
+    if engine.draft_tokens and engine.draft == "model":
+        return ["the draft model of speculative decoding is not counted: give its config"]
+    if engine.draft_tokens and engine.draft == "own" and not shape.draft_layers:
+        return ["the config names no layers that draft: none are counted"]
+    return []
 
 
 def _beside(rank: Rank) -> Entries:

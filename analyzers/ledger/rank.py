@@ -8,6 +8,7 @@ import msgspec
 from oomctl.analyzers.ledger.engine import Engine
 from oomctl.analyzers.ledger.estimates import Estimate
 from oomctl.analyzers.ledger.shape import Layer, ModelShape
+from oomctl.analyzers.ledger.weights import Tensor
 from oomctl.schemas.ledger import Component, Entry, KvLayout, Lifetime, Place
 
 
@@ -26,7 +27,9 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True):
     stage: int
     stages: int
     layers: tuple[Layer, ...]
-    """Of this stage, with a draft model's on the last one."""
+    """Of this stage, with those that draft on the last one."""
+    tensors: tuple[Tensor, ...]
+    """Every one that the rank holds once loading is done."""
     kv: KvLayout
     max_model_len: int
 

@@ -54,9 +54,7 @@ def _routed(rank: Rank, experts: list[Moe]) -> Entries:
     engine = rank.engine
     if all(own.active for own in experts):
         sizes = [
-            estimates.routed_bytes(
-                own, rank.shape.hidden, engine.batched_tokens, engine.tensor_parallel, rank.element_bytes
-            )
+            estimates.routed_bytes(own, rank.shape.hidden, engine.batched_tokens, engine.expert_ranks, rank.element_bytes)
             for own in experts
         ]
         yield rank.exact(
@@ -80,7 +78,7 @@ def workspaces(rank: Rank) -> Entries:
             "workspace", "worker", "MLA's chunked prefill", tokens * (own.kv_rank + own.rope_dim) * rank.element_bytes,
             "min(max(8 x max_model_len, 4 x max_num_seqs x block), 65536) x row x element", "vLLM mla_attention.py",
         )  # fmt: skip
-        heads = own.heads // engine.tensor_parallel
+        heads = own.heads // engine.attention_ranks
         yield rank.exact(
             "workspace", "iteration", "MLA's projected context",
             tokens * heads * (own.nope_dim + own.value_dim) * rank.element_bytes,

@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 from oomctl.analyzers.ledger.rank import Entries, Rank
-from oomctl.analyzers.ledger.weights import rank_tensors, steady_bytes
+from oomctl.analyzers.ledger.weights import steady_bytes
 from oomctl.schemas.ledger import Entry
 
 _FORMULAS = {
@@ -19,13 +19,15 @@ _FORMULAS = {
     "rotary": "positions x rotary dim, whole on every rank",
     "vision tower": "matrices / tp; patches, positions and norms whole",
     "norm": "whole on every rank",
+    "draft": "what joins a token to the last state, and norms, of the model's own draft layers",
+    "draft model": "its tensors, split like the served model's; EAGLE's share embedding and head",
 }
 
 
 def weights(rank: Rank) -> Entries:
     """Bytes of each owner, marked a lower bound where the model has what is not counted."""
     shape = rank.shape
-    tensors = rank_tensors(shape, rank.engine, rank.stage)
+    tensors = rank.tensors
     owners: dict[str, int] = defaultdict(int)
     for tensor in tensors:
         owners[tensor.owner] += tensor.bytes

@@ -1,6 +1,6 @@
 """The tensors that one rank holds: fused, padded, split, replicated and packed as the engine makes them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -31,7 +31,7 @@ def rank_tensors(shape: ModelShape, engine: Engine, stage: int = 0) -> list[Tens
     return list(_Rank(shape, engine).tensors(stage))
 
 
-def steady_bytes(tensors: list[Tensor]) -> int:
+def steady_bytes(tensors: Iterable[Tensor]) -> int:
     """What the allocator counts as allocated once these tensors stand."""
     own = CachingAllocator()
     for tensor in tensors:
@@ -94,9 +94,11 @@ class _Rank:
                     yield Tensor("head", table)
             if shape.head_bias:
                 yield Tensor("head", vocabulary // self.tp * self.element)
-            if self.engine.draft_tokens:
-                for index, layer in enumerate(shape.draft_layers[:1], len(shape.layers)):
-                    yield from self.layer(layer, index, [])
+            for layer in self.engine.own_drafts(shape.draft_layers):
+                # Embeddings and head are the model's; what joins the token to the last state, and three norms, are its own.
+                yield Tensor("draft", 2 * shape.hidden * shape.hidden * self.element)
+                yield Tensor("draft", 3 * shape.hidden * self.element)
+                yield from self.layer(layer, len(shape.layers), [])
 
     def names_head(self) -> bool:
         return any("lm_head" in pattern for pattern, _ in self.shape.quantization.rules)
@@ -121,7 +123,7 @@ class _Rank:
             yield from self.norm(self.shape.hidden)
 
     def attention(self, own: Attention, name: str) -> Iterator[Tensor]:
-        heads, kv_heads = self.split(own.heads, "attention heads"), self.kv_heads(own.kv_heads)
+        heads, kv_heads = self.heads(own.heads), kv_heads_per_rank(own.kv_heads, self.engine.attention_ranks)
         queries = heads * own.head_dim * (2 if own.gated else 1)
         out = queries + kv_heads * (own.head_dim + own.value_dim)
         yield from self.matrix("attention", f"{name}.self_attn.q_proj", out, self.shape.hidden)
@@ -135,7 +137,7 @@ class _Rank:
             yield Tensor("norm", copies * own.head_dim * self.element)
 
     def latent(self, own: Mla, name: str) -> Iterator[Tensor]:
-        heads, hidden = self.split(own.heads, "attention heads"), self.shape.hidden
+        heads, hidden = self.heads(own.heads), self.shape.hidden
         query = heads * (own.nope_dim + own.rope_dim)
         prefix = f"{name}.self_attn"
         compressed = own.kv_rank + own.rope_dim
@@ -161,14 +163,15 @@ class _Rank:
             yield Tensor("attention", own.index_heads * hidden * self.element)
 
     def state(self, own: State, name: str) -> Iterator[Tensor]:
+        ranks = self.engine.attention_ranks
         for module, into, out, how in own.weights:
-            rows = self.split(out, module) if how == "column" else out
-            columns = self.split(into, module) if how == "row" else into
+            rows = split(out, ranks, module) if how == "column" else out
+            columns = split(into, ranks, module) if how == "row" else into
             yield from self.matrix("state", f"{name}.{module}", rows, columns)
-        yield Tensor("state", own.small_elements * self.element // self.tp)
+        yield Tensor("state", own.small_elements * self.element // ranks)
         if own.float32_elements:
             # On disk they are of the model's type.
-            yield Tensor("state", own.float32_elements * (4 if self.padding > 1 else self.element) // self.tp)
+            yield Tensor("state", own.float32_elements * (4 if self.padding > 1 else self.element) // ranks)
 
     def mlp(self, own: Mlp, name: str, owner: str) -> Iterator[Tensor]:
         width, hidden = self.split(own.intermediate, "the intermediate size"), self.shape.hidden
@@ -180,10 +183,11 @@ class _Rank:
 
     def moe(self, own: Moe, name: str) -> Iterator[Tensor]:
         hidden = own.latent or self.shape.hidden
+        ranks = self.engine.expert_ranks
         if self.engine.expert_parallel:
-            experts, width = -(-own.experts // self.tp), own.intermediate
+            experts, width = -(-(own.experts + self.engine.redundant_experts) // ranks), own.intermediate
         else:
-            experts, width = own.experts, self.split(own.intermediate, "the experts' intermediate size")
+            experts, width = own.experts, split(own.intermediate, ranks, "the experts' intermediate size")
         yield Tensor("router", own.experts * self.shape.hidden * self.element)
         if own.router_bias:
             yield Tensor("router", own.experts * 4)
@@ -221,6 +225,5 @@ class _Rank:
     def split(self, count: int, what: str) -> int:
         return split(count, self.tp, what)
 
-    def kv_heads(self, count: int) -> int:
-        """KV heads of a rank; replicated where there are more ranks than heads."""
-        return kv_heads_per_rank(count, self.tp)
+    def heads(self, count: int) -> int:
+        return split(count, self.engine.attention_ranks, "attention heads")

@@ -55,6 +55,9 @@ def predict(
         Path | None,
         typer.Option("--checkpoint", metavar="PATH", help="Its safetensors (file, index, folder) or GGUF file."),
     ] = None,
+    draft: Annotated[
+        Path | None, typer.Option("--draft", metavar="CONFIG", help="Of the model that drafts, where it is another one.")
+    ] = None,
     model_revision: RevisionOption = None,
     engine_revision: Annotated[
         str | None, typer.Option("--engine-revision", metavar="HASH", help="Kept in the ledger: the engine's commit.")
@@ -80,7 +83,8 @@ def predict(
         engine, engine_args = engine or told.engine, f"{told.line} {engine_args}"
         total = told.device_bytes if total is None else total
     read, notes = parse_engine(engine or DEFAULT_ENGINE, engine_args, total)
-    found = run(ModelShape.from_config(config), read, total, _checkpoint(config, checkpoint))
+    drafts = None if draft is None else ModelShape.from_config(draft)
+    found = run(ModelShape.from_config(config), read, total, _checkpoint(config, checkpoint), drafts)
     found.notes += notes
     found.model_revision, found.engine_revision = model_revision, engine_revision
     if chosen is Format.JSON:
