@@ -17,7 +17,7 @@ from tests.engine.recording import Recording
 from tests.engine.server import Server
 
 RECORDER_END_S = 120
-PHASE_S = 240
+PHASE_S = 480
 RINGS = "rings"
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-READY_S = 240
+READY_S = 480
 """Over a loaded machine's slowest start; a start takes about 25 s."""
 STOP_S = 30
 

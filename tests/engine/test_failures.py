@@ -11,7 +11,7 @@ import pytest
 
 from tests.cgroups import memory_cgroup
 from tests.engine import load
-from tests.engine.recorded import Life, recorded, until, with_agent
+from tests.engine.recorded import PHASE_S, Life, recorded, until, with_agent
 from tests.engine.recording import Recording
 from tests.engine.server import Server
 
@@ -43,7 +43,7 @@ def assert_told(
 
 
 def ended(life: Life) -> None:
-    until(lambda: life.server.process.poll() is not None, 240)
+    until(lambda: life.server.process.poll() is not None, PHASE_S)
 
 
 def test_weights_that_do_not_fit_are_load_time(live: Any) -> None:

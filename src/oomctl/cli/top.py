@@ -43,37 +43,29 @@ def _live(target: str | None, once: bool, wait_s: float) -> None:
     import time
 
     from oomctl.analyzers.picture.state import Picture
-    from oomctl.collectors.live.discover.workers import workers
     from oomctl.collectors.recorder.clock import Clock
-    from oomctl.collectors.recorder.watching import Watching
-    from oomctl.targets import find, of_worker
+    from oomctl.watched import Watched
 
     clock = Clock()
-    found = [find(target)] if target is not None else [of_worker(worker) for worker in workers() if not worker.orphan]
-    if not found:
-        raise OomctlError("no worker of an engine runs here", "give the URL of its metrics, or --replay", ExitCode.USAGE)
-    picture = Picture()
-    sources = [Watching(one.pid, one.rings, one.metrics, one.visible_devices, clock) for one in found]
+    picture, watched = Picture(), Watched(target, clock)
     try:
 
         def step() -> int:
-            for source in sources:
-                for row in source.rows():
-                    picture.take(row)
+            for row in watched.rows():
+                picture.take(row)
             return clock.wall_us()
 
-        title = f"oomctl top  {platform.node()}  {len(found)} workers"
+        title = f"oomctl top  {platform.node()}"
         if once:
             end_s = time.monotonic() + wait_s
             while time.monotonic() < end_s:
                 step()
                 time.sleep(0.2)
-            _print(picture, step(), title)
+            _print(picture, step(), f"{title}  {len(watched)} workers")
             return
         _show(lambda: (step(), True), picture, title, PERIOD_S)
     finally:
-        for source in sources:
-            source.close()
+        watched.close()
 
 
 def _replay(path: str, speed: float, once: bool) -> None:
