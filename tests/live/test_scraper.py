@@ -120,6 +120,17 @@ def test_a_counter_that_falls_is_a_restart() -> None:
     assert not bench.next().restarts
 
 
+def test_another_start_is_a_restart_although_nothing_fell() -> None:
+    bench = Bench()
+    started = "\n# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds {}\n"
+    bench.peer.body = page(preemptions=1) + started.format(1.7e9)
+    bench.next()
+    bench.peer.body = page(preemptions=9) + started.format(1.7e9)
+    assert not bench.next().restarts
+    bench.peer.body = page(preemptions=10) + started.format(1.7e9 + 60)
+    assert len(bench.next().restarts) == 1
+
+
 def test_a_gauge_that_falls_is_none() -> None:
     bench = Bench()
     bench.peer.body = page(usage=0.9, running=9)

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from oomctl.collectors.live.prometheus.page import Sample
 
+START = "process_start_time_seconds"
+"""Of Prometheus' client libraries: what counts anew, and soon has more than before, still started at another time."""
+
 Key = tuple[str, tuple[tuple[str, str], ...]]
 
 
@@ -23,12 +26,13 @@ class Change:
     """From the last page to this one.
 
     Attributes:
-        fell: A counter that is lower than before, or None: it belongs to another process.
+        restarted: What shows that the page is another process's than before: a counter that fell, or a start that is
+            another; None where nothing does.
         same: No series of the engine has another value than before.
         busy: Requests run.
     """
 
-    fell: str | None
+    restarted: str | None
     same: bool
     busy: bool
 
@@ -49,18 +53,20 @@ class Seen:
         """
         before, self._before = self._values, self._values
         values: dict[Key, float] = {}
-        fell, same, busy = None, bool(before), False
+        restarted, same, busy = None, bool(before), False
         for sample in samples:
             key = _key(sample)
             values[key] = sample.value
             known = before.get(key)
-            if sample.type == "counter" and known is not None and sample.value < known:
-                fell = fell or sample.name
+            if known is not None and sample.value != known and sample.name.endswith(START):
+                restarted = f"{sample.name} is another"
+            elif known is not None and sample.value < known and sample.type == "counter":
+                restarted = restarted or f"{sample.name} fell"
             if sample.name in own:
                 same = same and known == sample.value
                 busy = busy or ("running" in sample.name and sample.value > 0)
         self._values = values
-        return Change(fell, same, busy)
+        return Change(restarted, same, busy)
 
     def is_new(self, sample: Sample) -> bool:
         """Whether the last page had another value for it, or none."""

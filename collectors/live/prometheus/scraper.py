@@ -119,9 +119,9 @@ class Scraper(Standing):
         own = {sample.name for sample in page.samples if self.engine.bare(sample.name) is not None}
         change = self._seen.take(page.samples, own)
         self._frozen = self._frozen + 1 if change.same and change.busy else 0
-        if change.fell is not None:
+        if change.restarted is not None:
             self._life += 1
-            batch.restarts.append(f"{self.url}: {change.fell} fell, so it counts in another process")
+            batch.restarts.append(f"{self.url}: {change.restarted}, so it is another process")
             self._manifest.clear()
         facts = read(self.engine, page.samples)
         again = self._clock.monotonic_s() >= self._repeat_s
