@@ -86,7 +86,7 @@ VIEWS = {
     "phase_marker": Fixture("healthy"),
     "story": Fixture("hand"),
 }
-CAPACITY = {"requests": Fixture("hand"), "tool_waits": Fixture("hand")}
+CAPACITY = {"requests": Fixture("hand"), "tool_waits": Fixture("hand"), "pool": Fixture("warm_up_capture", ranks=2)}
 FIXTURES: dict[queries.Folder, dict[str, Fixture]] = {
     "views": VIEWS,
     "evidence": EVIDENCE,

@@ -2,7 +2,7 @@
 
 import typer
 
-from oomctl.cli import capacity_cohorts
+from oomctl.cli import capacity_cohorts, capacity_pool
 
 capacity = typer.Typer(
     name="capacity",
@@ -12,3 +12,4 @@ capacity = typer.Typer(
     add_completion=False,
 )
 capacity.command("cohorts")(capacity_cohorts.cohorts)
+capacity.command("pool")(capacity_pool.pool)
