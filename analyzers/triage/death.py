@@ -18,7 +18,14 @@ _MAYBE_MEMORY = re.compile(
 
 def told(row: EvidenceRow) -> bool:
     """Whether the row names a reason that is none of memory."""
-    return row["what"] == "death" and row["name"] == "exception" and _MAYBE_MEMORY.search(row["message"] or "") is None
+    if row["what"] != "death" or row["name"] != "exception":
+        return False
+    return row["reason"] is not None or _MAYBE_MEMORY.search(row["message"] or "") is None
+
+
+def stated(row: EvidenceRow) -> list[EvidenceRow]:
+    """The row in which a collective's library states the reason."""
+    return [] if row["reason"] is None else [{**row, "seq": row["reason_seq"], "line": row["reason_line"]}]
 
 
 def stopped(row: EvidenceRow) -> bool:
@@ -29,4 +36,6 @@ def stopped(row: EvidenceRow) -> bool:
 def reason(row: EvidenceRow) -> str:
     """The first line of what it died of."""
     text = (row["message"] or "").strip().partition("\n")[0].strip()
+    if row["reason"] is not None:
+        text = f"{row['reason'].strip()}: {text}"
     return text if len(text) <= 200 else f"{text[:197]}..."

@@ -7,6 +7,8 @@ from oomctl.analyzers.triage.words import size
 from oomctl.schemas.verdict import Cause, Evidence
 
 _KILLS = frozenset({"oom_kill", "other_process_killed"})
+SHARED = "shm"
+"""Who reports that a segment of shared memory could not be had."""
 FULL_SHARE = 0.97
 """Of the host's memory in use: from there on the kernel has nothing to give."""
 
@@ -17,6 +19,8 @@ def causes(case: Case) -> list[Cause]:
     if root["name"] != "oom_kill":
         asked = case.figures["requested_bytes"]
         detail = "an allocation in host memory failed"
+        if root["api"] == SHARED:
+            detail = "shared memory (/dev/shm) was full"
         return [Cause(cause="host_allocation", bytes=asked, detail=detail, cites=cite([root]))]
     largest = _largest(case)
     neighbour = [] if largest is None else [_neighbour(largest)]

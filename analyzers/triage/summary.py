@@ -39,7 +39,8 @@ def summary(case: Case, incident: Incident) -> str:
     if monitored is not None:
         return f"{ray.says(monitored)}."
     if incident.resource == "host":
-        return f"Host memory ran out {when if incident.oom_class else ''}".rstrip() + "."
+        which = "Shared memory (/dev/shm)" if root["api"] == host.SHARED else "Host memory"
+        return f"{which} ran out {when if incident.oom_class else ''}".rstrip() + "."
     if incident.resource == "kv_blocks":
         return f"KV blocks ran out {when}{'; the worker went on' if incident.survived else ''}."
     asked = ""

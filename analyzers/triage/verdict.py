@@ -64,6 +64,7 @@ def incident(case: Case) -> Incident:
         evidence.append(statement(says, "survived", 0.5, shown))
     evidence += _elsewhere(case)
     engine, version = case.engine
+    engine = engine or ("transformers" if case.of_transformers else None)
     when = root.get("ts")
     result = Incident(
         id=_identity(root),
@@ -159,7 +160,7 @@ def _basis(case: Case, verdict: Verdict | None) -> list[Evidence]:
         return [statement(says, "undetermined", 0.5, [root])]
     if root["what"] == "death":
         says = "the engine died, and no failure of memory was seen before it"
-        return [statement(says, verdict or "undetermined", 0.7, [root])]
+        return [statement(says, verdict or "undetermined", 0.7, [root, *death.stated(root)])]
     if root["name"] == "evicted":
         return [statement(host.evicted(root), "not_oom", 0.85, [root])]
     if root["what"] == "fault":

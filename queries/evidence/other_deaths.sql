@@ -19,6 +19,9 @@
 -- column stack_id: NULL
 -- column soft: FALSE
 -- column episode: 0
+-- column reason: where a collective failed, why, as its library states just before; NULL where it states nothing
+-- column reason_seq: the row that states it
+-- column reason_line: its line
 WITH dead AS (
     SELECT stream, worker, incarnation, min(seq) AS seq
     FROM fault
@@ -42,11 +45,20 @@ near_death AS (
     INNER JOIN dead USING (stream, worker, incarnation)
     WHERE fault.code IN ('exception', 'engine_dead') AND abs(fault.seq - dead.seq) < 300
 )
+,
+
+stated AS (SELECT stream, worker, incarnation, seq, line, detail FROM fault WHERE code = 'collective_failed')
 
 SELECT
-    stream, seq, line, ts, ts_quality, node, worker, incarnation, rank, rank_name, device_id, 'death' AS what,
-    CAST(NULL AS VARCHAR) AS resource, 'engine' AS api, code AS name, detail AS message, TRUE AS fatal,
-    CAST(NULL AS VARCHAR) AS stack_id, FALSE AS soft, 0 AS episode
+    near_death.stream, near_death.seq, near_death.line, ts, ts_quality, node, near_death.worker, near_death.incarnation,
+    rank, rank_name, device_id, 'death' AS what,
+    CAST(NULL AS VARCHAR) AS resource, 'engine' AS api, code AS name,
+    near_death.detail AS message, TRUE AS fatal, CAST(NULL AS VARCHAR) AS stack_id, FALSE AS soft, 0 AS episode,
+    stated.detail AS reason, stated.seq AS reason_seq, stated.line AS reason_line
 FROM near_death
+ASOF LEFT JOIN stated
+    ON near_death.stream = stated.stream AND near_death.worker = stated.worker
+    AND near_death.incarnation = stated.incarnation AND regexp_matches(near_death.detail, '(?i)\b[nr]ccl')
+    AND near_death.seq >= stated.seq
 WHERE place = 1
-ORDER BY stream, seq;
+ORDER BY near_death.stream, near_death.seq;

@@ -136,7 +136,7 @@ reported AS (
         stream, seq, line, ts, ts_quality, node, worker, incarnation, rank, rank_name, device_id,
         'fault', NULL, 'engine', code, detail, fatal, stack_id, NULL, NULL, NULL, FALSE, source
     FROM fault
-    WHERE code NOT IN ('exception', 'engine_dead', 'xid_cleanup') AND NOT EXISTS (
+    WHERE code NOT IN ('exception', 'engine_dead', 'collective_failed', 'xid_cleanup') AND NOT EXISTS (
         SELECT 1 FROM opening WHERE opening.stream = fault.stream AND opening.seq = fault.seq
     ) AND NOT EXISTS (
         SELECT 1 FROM drained

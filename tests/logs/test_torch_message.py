@@ -135,7 +135,6 @@ def test_nothing_is_made_up(form: str) -> None:
         ("cudaErrorMemoryAllocation: out of memory", "cuda"),
         ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", "cublas"),
         ("cuDNN error: CUDNN_STATUS_ALLOC_FAILED", "cudnn"),
-        ("NCCL error in: ProcessGroupNCCL.cpp:3356, Cuda failure 2 'out of memory'", "nccl"),
         ('NVML_SUCCESS == r INTERNAL ASSERT FAILED at "/pytorch/c10/cuda/CUDACachingAllocator.cpp":1131', "nvml_assert"),
         ("MPS backend out of memory", "torch"),
     ],

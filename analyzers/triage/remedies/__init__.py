@@ -18,7 +18,7 @@ from oomctl.schemas.verdict import Incident, Remedy
 
 def remedies(case: Case, incident: Incident) -> list[Remedy]:
     """Remedies of an incident, "now" before "change", the most effective first within each."""
-    engine = load(incident.engine or ("transformers" if case.of_transformers else ""))
+    engine = load(incident.engine or "")
     changes = list(general.cap(case, incident))
     of_engine = list(_of_engine(case, incident, engine)) if engine is not None else []
     whatever = list(general.change(case, incident))

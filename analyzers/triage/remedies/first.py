@@ -72,6 +72,8 @@ def now(case: Case, incident: Incident, changes: list[Remedy]) -> Iterator[Remed
         yield Remedy(when="now", action=action, setting="kubectl describe node NODE")
     elif case.root["name"] == "xid":
         yield Remedy(when="now", action="Look the Xid up, and drain the device if it comes again.", setting=XID_LOG)
+    elif case.root["what"] == "death" and incident.verdict == "not_oom":
+        yield Remedy(when="now", action="Do not change memory settings; mend what the engine says it died of.")
     elif incident.verdict == "not_oom":
         yield Remedy(
             when="now",

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from oomctl.analyzers.triage import ray
 from oomctl.analyzers.triage.case import Case
+from oomctl.analyzers.triage.host import SHARED
 from oomctl.analyzers.triage.words import size
 from oomctl.schemas.verdict import Incident, Remedy
 
@@ -46,6 +47,14 @@ def _host(case: Case, incident: Incident) -> Remedy:
         amount = incident.causes[0].bytes
         action = "Move the process that held most of the host's memory away from the worker, or limit it."
         return Remedy(when="change", action=action, frees_bytes=amount, arithmetic=f"it held {size(amount)}")
+    if case.root["api"] == SHARED:
+        asked = case.figures["requested_bytes"]
+        return Remedy(
+            when="change",
+            action="Give the container more shared memory; it counts against the container's memory limit too.",
+            setting="docker run --shm-size 16g, or an emptyDir of medium Memory mounted at /dev/shm",
+            arithmetic=f"{size(asked)} were asked for; a container has 64 MiB unless told otherwise" if asked else "",
+        )
     if incident.oom_class == "load_time" or incident.phase in ("loading", "load_time", "spawned"):
         action = "Raise the container's memory limit above what the process needs to load, or load with fewer copies."
     elif incident.phase in ("serving", "ready"):

@@ -66,9 +66,16 @@ class Rules:
 
 
 class EngineReader(Protocol):
-    """What registry.py asks of an engine's module; each is one file beside this one."""
+    """What registry.py asks of an engine's module; each is one file beside this one.
+
+    Attributes:
+        name: Of the engine.
+        sources: Expression for a part of the path of its own source files; "" where these do not tell that it ran.
+        rules: What its lines tell.
+    """
 
     name: str
+    sources: str
     rules: Rules
 
     def exception(self, error_type: str, message: str, functions: frozenset[str]) -> Fact | None:

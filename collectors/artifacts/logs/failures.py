@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from oomctl.collectors.artifacts.logs import system, torch_message
+from oomctl.collectors.artifacts.logs import nccl, system, torch_message
 from oomctl.collectors.artifacts.logs.echo import repeats
 from oomctl.collectors.artifacts.logs.fact import Fact
 from oomctl.collectors.artifacts.logs.pattern import Pattern
@@ -46,9 +46,9 @@ def of_line(record: Record) -> Fact | None:
     """
     text = record.text.strip()
     ordinary = record.headed and record.level is not None and not record.serious
-    if ordinary and "NCCL WARN" not in text and _BEGINS.match(text) is None:
+    if ordinary and nccl.WARNS not in text and _BEGINS.match(text) is None:
         return None
-    if not record.serious and not torch_message.looks_like(text) and not system.looks_like(text) and "rror" not in text:
+    if not record.serious and not _suspect(text):
         return None
     text = redact(text)
     lone = _LONE.match(text)
@@ -56,9 +56,14 @@ def of_line(record: Record) -> Fact | None:
         fact = _classify(text.partition(":")[0], lone[2] or text, frozenset())
         if fact is not None:
             return fact
-    if record.serious or "NCCL WARN" in text or _BEGINS.match(text) is not None:
+    if record.serious or nccl.WARNS in text or _BEGINS.match(text) is not None:
         return _classify("", text, frozenset())
     return None
+
+
+def _suspect(text: str) -> bool:
+    """A cheap first look at a line without a level of its own."""
+    return "rror" in text or nccl.WARNS in text or torch_message.looks_like(text) or system.looks_like(text)
 
 
 def stack_rows(traceback: Traceback, stack_id: str) -> list[tuple[Record, Fact]]:
@@ -90,6 +95,9 @@ def _classify(error_type: str, message: str, functions: frozenset[str]) -> Fact 
     full = f"{error_type}: {message}" if error_type else message
     if repeats(full):
         return None
+    collective = nccl.reason(error_type, message)
+    if collective is not None:
+        return nccl.shortage(error_type, collective, message) or system.peer_lost(error_type, message)
     host = system.host_failure(error_type, message)
     if host is not None:
         return Fact("oom", {**host, "message": message[:2000]})

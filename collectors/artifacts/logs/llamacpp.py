@@ -15,6 +15,7 @@ from oomctl.collectors.artifacts.logs.record import Record
 from oomctl.collectors.artifacts.logs.units import size
 
 name = "llamacpp"
+sources = r"llama_cpp/|ggml/src/"
 rules = Rules()
 rules.include(llamacpp_failures.rules)
 rules.include(ollama.rules)

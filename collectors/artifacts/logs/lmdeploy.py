@@ -15,6 +15,7 @@ from oomctl.collectors.artifacts.logs.record import Record
 from oomctl.collectors.artifacts.logs.units import size
 
 name = "lmdeploy"
+sources = r"lmdeploy/(?:pytorch|turbomind|serve|vl|lib|src)/|turbomind(?:/|::)"
 rules = Rules()
 
 HEADERS = (

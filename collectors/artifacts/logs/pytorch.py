@@ -11,6 +11,7 @@ from oomctl.collectors.artifacts.logs.record import Record
 from oomctl.collectors.artifacts.logs.units import size
 
 name = "pytorch"
+sources = ""
 rules = Rules()
 
 _WORKSPACE = Pattern(r"Buffer overflow when allocating memory for \S+ with size (\d+).{0,80}?only (\d+) bytes available")

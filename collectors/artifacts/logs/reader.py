@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import BinaryIO
 
-from oomctl.collectors.artifacts.logs import failures, registry, system, torch_message
+from oomctl.collectors.artifacts.logs import failures, nccl, registry, system, torch_message
 from oomctl.collectors.artifacts.logs.emitter import Emitter, figures_only
 from oomctl.collectors.artifacts.logs.fact import Fact
 from oomctl.collectors.artifacts.logs.familiar import Familiar
@@ -72,9 +72,12 @@ class LogReading:
 
     @property
     def engines(self) -> tuple[str, ...]:
-        """Engines whose own lines were found, by the name they give themselves, the commonest first; else the framework."""
+        """Engines whose own lines were found, by the name they give themselves, the commonest first; else those whose
+        sources a stack runs through, else the framework.
+        """
         found = sorted(self._engines, key=lambda name: -self._engines[name])
-        known = [name for name in found if name != "pytorch"] or found
+        engines = [name for name in found if name != "pytorch"]
+        known = [name for name in engines if self._engines[name]] or engines or found
         return tuple(dict.fromkeys(self._called.get(name, name) for name in known))
 
     def follow(self) -> Iterator[Row]:
@@ -224,7 +227,8 @@ class LogReading:
                     fact.fields["stack_id"] = stack_id
             for record, frame in held.numbered(stack_id):
                 self._order.put((replace(held.record, line=record.line, raw=record.raw), [frame], None))
-        self._order.put((held.record, held.facts, held.engine))
+        engine = held.engine or self._of_sources(str(fact.fields["file"]) for _, fact in reversed(held.frames))
+        self._order.put((held.record, held.facts, engine))
 
     def _report(self, record: Record, known: list[Fact]) -> list[Fact]:
         """What a line outside a traceback reports of failures and of the system."""
@@ -237,10 +241,12 @@ class LogReading:
                 facts += failures.neighbours(text)
         if facts:
             return facts + system.surroundings(text)
+        if nccl.WARNS in text:
+            facts += nccl.stated("", redact(text))
         if record.headed and record.level is not None and not record.serious:
-            return system.ordered(text)
+            return facts + system.ordered(text)
         if self._system.open or system.looks_like(text):
-            return self._system.facts(redact(text))
+            return facts + self._system.facts(redact(text))
         return facts
 
     def _finish(self, done: Iterable[Traceback]) -> None:
@@ -258,12 +264,20 @@ class LogReading:
                     self._order.put((_by(traceback, record), [frame], None))
                 if traceback.frames:
                     fact.fields["stack_id"] = stack_id
-            facts = [fact]
+            facts = [*nccl.stated(traceback.error_type, redact(traceback.message)), fact]
             if fact.kind == "oom" and torch_message.looks_like(traceback.message):
                 facts += failures.neighbours(traceback.message)
             if fact.kind == "oom":
                 facts += system.surroundings(traceback.message)
-            self._order.put((_by(traceback, traceback.at), facts, None))
+            engine = self._of_sources(frame.file for frame in traceback.frames)
+            self._order.put((_by(traceback, traceback.at), facts, engine))
+
+    def _of_sources(self, files: Iterable[str]) -> str | None:
+        """Whose source files a stack runs through, which may be all that tells the engine."""
+        engine = registry.engine_of(files)
+        if engine is not None:
+            self._engines.setdefault(engine, 0)
+        return engine
 
 
 def _by(traceback: Traceback, record: Record) -> Record:

@@ -1,11 +1,12 @@
 """The engines whose logs are read. A new engine is one module and one line here."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from oomctl.collectors.artifacts.logs import llamacpp, lmdeploy, pytorch, sglang, tgi, triton, trtllm, vllm
 from oomctl.collectors.artifacts.logs.fact import EngineReader, Fact, Rule
 from oomctl.collectors.artifacts.logs.headers import HeaderPattern
+from oomctl.collectors.artifacts.logs.pattern import Pattern
 from oomctl.collectors.artifacts.logs.record import Record
 from oomctl.collectors.artifacts.logs.redact import redact
 from oomctl.collectors.artifacts.logs.shapes import blot
@@ -27,6 +28,10 @@ HEADERS: tuple[HeaderPattern, ...] = (
 
 ENGINES = frozenset(reader.name for reader in READERS) - {pytorch.name, triton.name}
 """Whose lines tell which engine it is; those of the framework, and of a server that runs any engine, do not."""
+
+_SOURCES = Pattern(
+    "(?:^|[/ ])(?:" + "|".join(f"(?P<{reader.name}>{reader.sources})" for reader in READERS if reader.sources) + ")"
+)
 
 _QUOTE = re.compile(r"['\"]")
 _RULES: tuple[tuple[bytes, str, Rule], ...] = tuple(
@@ -61,6 +66,19 @@ def _candidates(text: str) -> tuple[tuple[str, Rule], ...]:
                 _known.clear()
             _known[shape] = found
     return found
+
+
+def engine_of(files: Iterable[str]) -> str | None:
+    """Whose source files a stack runs through: the first's, as engines borrow from one another, and are not called back.
+
+    Args:
+        files: Paths or namespaces of its frames, the outermost first.
+    """
+    for file in files:
+        found = _SOURCES.search(file.replace("\\", "/"))
+        if found is not None:
+            return found.lastgroup
+    return None
 
 
 def literals() -> frozenset[str]:

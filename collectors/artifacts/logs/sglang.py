@@ -14,6 +14,7 @@ from oomctl.collectors.artifacts.logs.pattern import Pattern
 from oomctl.collectors.artifacts.logs.record import Record
 
 name = "sglang"
+sources = r"sglang/(?:srt|multimodal_gen)/"
 rules = Rules()
 
 _RANKS = r"(?:(?:ATTN_TP|MOE_DP|DP|PP|TP|EP|CP)\d+ ?)+"

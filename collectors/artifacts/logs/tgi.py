@@ -13,6 +13,7 @@ from oomctl.collectors.artifacts.logs.pattern import Pattern
 from oomctl.collectors.artifacts.logs.record import Record
 
 name = "tgi"
+sources = r"text_generation_server/"
 rules = Rules()
 
 HEADERS = (

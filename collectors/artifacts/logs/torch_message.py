@@ -59,7 +59,6 @@ _ASCEND = Pattern(
 )
 """CANN's runtime, under torch_npu. 207001 is ACL_ERROR_RT_MEMORY_ALLOCATION."""
 _LIBRARY = Pattern(r"\b(CUBLAS|CUDNN|CUSOLVER|CUSPARSE|HIPBLAS|ROCBLAS|NCCL)_?\w*?_?(?:STATUS_)?ALLOC_FAILED", re.I)
-_NCCL = Pattern(r"\bNCCL\b.{0,4000}?(?:Cuda failure \d* ?'?out of memory|out of memory)", re.S)
 _NVML_ASSERT = Pattern(r"NVML_SUCCESS == r INTERNAL ASSERT FAILED at .*CUDACachingAllocator")
 
 
@@ -100,8 +99,6 @@ def parse(message: str) -> TorchMessage | None:
     library = _LIBRARY.search(message)
     if library is not None:
         return TorchMessage(library[1].lower())
-    if _NCCL.search(message):
-        return TorchMessage("nccl")
     if _RAW.search(message):
         return TorchMessage("hip" if "hip" in message.lower() else "cuda")
     driver = _driver(message)

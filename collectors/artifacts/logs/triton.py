@@ -14,6 +14,7 @@ from oomctl.collectors.artifacts.logs.pattern import Pattern
 from oomctl.collectors.artifacts.logs.record import Record
 
 name = "triton"
+sources = ""
 rules = Rules()
 
 HEADERS = (

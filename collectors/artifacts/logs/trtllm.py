@@ -16,6 +16,7 @@ from oomctl.collectors.artifacts.logs.pattern import Pattern
 from oomctl.collectors.artifacts.logs.record import Record
 
 name = "trtllm"
+sources = r"tensorrt_llm(?:/|::)"
 rules = Rules()
 rules.include(trtllm_memory.rules)
 rules.include(trtllm_serving.rules)

@@ -16,6 +16,10 @@ from oomctl.collectors.artifacts.logs.headers import HeaderPattern
 from oomctl.collectors.artifacts.logs.record import Record
 
 name = "vllm"
+sources = (
+    r"vllm/(?:v1|engine|worker|executor|model_executor|entrypoints|distributed|attention|lora|compilation|core|platforms)/"
+    r"|vllm_(?:omni|ascend)/"
+)
 rules = Rules()
 rules.include(vllm_memory.rules)
 rules.include(vllm_serving.rules)
