@@ -101,3 +101,11 @@ def test_a_word_of_two_axes_is_told_twice() -> None:
 
 def test_an_unknown_word() -> None:
     oomctl("explain", "preemtion_storm").assert_fails(2, "did you mean preemption_storm?")
+
+
+def test_a_wrong_word_gets_a_short_answer() -> None:
+    for word in ("WRONGWORD", "prefil"):
+        ran = oomctl("explain", word)
+        ran.assert_fails(2, f"no class, engine or word of a verdict '{word}'")
+        assert max(map(len, ran.stderr.splitlines())) < 120
+    assert "did you mean prefill_spike or prefill_activation" in ran.stderr

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from oomctl import queries
-from oomctl.cli.render.rows import plain, rows_table
+from oomctl.cli.render.rows import plain, rows_csv, rows_md, rows_table
 from tests.cli.recordings import recording
 from tests.cli.run import Ran, oomctl
 from tests.cli.samples import HOSTILE
@@ -129,6 +129,25 @@ def test_table_is_cut_to_a_terminal() -> None:
     assert all(len(line) <= 40 for line in lines)
     assert lines[2].startswith(" 1  xxx") and "…" in lines[2]
     assert lines[3] == "22"
+
+
+def test_rows_too_wide_for_a_terminal_are_records() -> None:
+    columns = ("worker", *(f"column_{n}" for n in range(6)))
+    rows = [("w" * 12, *(f"{row}{n}" * 10 for n in range(5)), None if row else "long words " * 20) for row in range(2)]
+    lines = "".join(rows_table(columns, rows, width=60)).splitlines()
+    assert all(len(line) <= 60 for line in lines)
+    assert lines[:3] == ["every row", "worker    " + "w" * 12, ""], "what they have in common stands once"
+    assert "row 1" in lines and "row 2" in lines
+    assert not any(line.startswith("column_5") for line in lines[lines.index("row 2") :]), "NULL is left out"
+    assert "".join(rows_table(columns, rows, width=None)).count("\n") == 4, "a pipe has no width"
+
+
+def test_a_year_that_no_line_tells_is_not_shown() -> None:
+    moment = plain(datetime(2000, 3, 11, 2, 41, 7))
+    assert "".join(rows_table(("at",), [(moment,)], width=None)).splitlines()[2] == "03-11 02:41:07"
+    assert "| 03-11 02:41:07 |" in "".join(rows_md(("at",), [(moment,)]))
+    assert "2000-03-11T02:41:07Z" in "".join(rows_csv(("at",), [(moment,)])), "programs compare whole times"
+    assert "2026-" in "".join(rows_md(("at",), [(plain(datetime(2026, 3, 11)),)]))
 
 
 @pytest.mark.parametrize(("variables", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])

@@ -54,7 +54,8 @@ def explain(
         known = [page.code for page in found]
         if not word.startswith("oom"):
             known += [*(page.name for page in found), *options.names(), *words]
-        raise OomctlError(f"no class, engine or word of a verdict {code!r}", closest(word, known), ExitCode.USAGE)
+        hint = closest(word, known) or "`oomctl explain` lists the classes; a verdict's own words are known too"
+        raise OomctlError(f"no class, engine or word of a verdict {code!r}", hint, ExitCode.USAGE)
     for axis, meaning in words[word].items():
         sys.stdout.write(fill(f"{word} ({axis}): {meaning}", 100, subsequent_indent="  ") + "\n")
 

@@ -32,6 +32,11 @@ PathsArgument = Annotated[
 ]
 
 
+NEAREST = 3
+FEW = 24
+"""Words that a hint may list."""
+
+
 def chosen_format(given: Format | None, json: bool) -> Format:
     """--format, or --json for short; a table by default."""
     if json and given not in (None, Format.JSON):
@@ -44,11 +49,14 @@ def chosen_format(given: Format | None, json: bool) -> Format:
 
 
 def closest(word: str, known: Sequence[str]) -> str:
-    """A hint: the nearest known word, then all of them."""
+    """A hint: the nearest known words, those that begin so first; all of them where they are few."""
     from difflib import get_close_matches
 
-    near = get_close_matches(word.lower(), [name.lower() for name in known], n=1)
-    return (f"did you mean {near[0]}? " if near else "") + f"known: {', '.join(known)}"
+    names = [name.lower() for name in known]
+    begin = sorted((name for name in names if word and name.startswith(word.lower())), key=len)
+    near = list(dict.fromkeys([*begin, *get_close_matches(word.lower(), names, n=NEAREST)]))[:NEAREST]
+    mean = [f"did you mean {' or '.join(near)}?"] if near else []
+    return " ".join(mean + ([f"known: {', '.join(known)}"] if len(known) <= FEW else []))
 
 
 def use_colour() -> bool:

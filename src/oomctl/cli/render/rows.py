@@ -7,12 +7,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import chain
+from textwrap import wrap
 from typing import Any
 
 from oomctl.cli.render.text import cells, cut, escape, escape_json, escape_md, paint
+from oomctl.cli.render.words import ASSUMED_YEAR, without_year
 
 NARROW = 12
 """No column is cut below so many columns of the terminal."""
+MOST_LINES = 6
+"""Lines that a value may take where each row is printed as a record."""
+_ASSUMED = re.compile(rf"{ASSUMED_YEAR}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{{1,6}})?Z")
 
 
 def plain(value: Any) -> Any:
@@ -53,6 +58,13 @@ def cell(value: Any) -> str:
     return str(value)
 
 
+def readable(value: Any) -> str:
+    """As `cell`, for people: a time of a log that names no year is shown without one."""
+    if isinstance(value, str) and _ASSUMED.fullmatch(value):
+        return without_year(value).rstrip("Z").replace("T", " ")
+    return cell(value)
+
+
 def rows_json(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
     """An array of objects, one to a line."""
     start = "["
@@ -85,13 +97,13 @@ def rows_md(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[s
     """A Markdown table."""
     yield f"| {' | '.join(map(escape_md, columns))} |\n|{'---|' * len(columns)}\n"
     for row in rows:
-        yield f"| {' | '.join(escape_md(cell(value)) for value in row)} |\n"
+        yield f"| {' | '.join(escape_md(readable(value)) for value in row)} |\n"
 
 
 def rows_table(
     columns: Sequence[str], rows: Sequence[Sequence[Any]], width: int | None, colour: bool = False
 ) -> Iterator[str]:
-    """An aligned table; numbers to the right.
+    """An aligned table; numbers to the right. Where a line cannot fit, each row is a record of one line a value instead.
 
     Args:
         columns: Names.
@@ -99,11 +111,12 @@ def rows_table(
         width: Cut the widest columns until a line fits; None to leave all whole.
         colour: Bold header.
     """
-    texts = [[escape(cell(value)) for value in row] for row in rows]
+    texts = [[escape(readable(value)) for value in row] for row in rows]
     names = [escape(name) for name in columns]
     widths = [max(map(cells, column)) for column in zip(names, *texts, strict=True)]
-    if width is not None:
-        _narrow(widths, width)
+    if width is not None and not _narrow(widths, width) and texts:
+        yield from _records(names, texts, width, colour)
+        return
     right = [
         any(value is not None for value in column)
         and all(value is None or re.fullmatch(r"int|float", type(value).__name__) for value in column)
@@ -124,7 +137,32 @@ def _line(texts: list[str], widths: list[int], right: list[bool]) -> str:
     return "  ".join(padded).rstrip()
 
 
-def _narrow(widths: list[int], width: int) -> None:
+def _records(names: list[str], texts: list[list[str]], width: int, colour: bool) -> Iterator[str]:
+    """Each row's values one below the other, what all rows have in common once before them; what is NULL is left out."""
+    margin = min(max(map(cells, names)), width // 3)
+    room = max(width - margin - 2, NARROW)
+    common = [len(texts) > 1 and len(set(column)) == 1 for column in zip(*texts, strict=True)]
+    parts = [("every row", [text if same else "" for text, same in zip(texts[0], common, strict=True)])]
+    parts += [
+        (f"row {number}", ["" if same else text for text, same in zip(row, common, strict=True)])
+        for number, row in enumerate(texts, 1)
+    ]
+    gap = ""
+    for title, row in parts:
+        if not any(row) and title == "every row":
+            continue
+        yield gap + paint(title, "bold", colour) + "\n"
+        gap = "\n"
+        for name, text in zip(names, row, strict=True):
+            if text:
+                first, *more = wrap(cut(text, room * MOST_LINES), room, break_on_hyphens=False) or [""]
+                name = cut(name, margin)
+                yield f"{name}{' ' * (margin - cells(name))}  {first}\n"
+                yield from (f"{' ' * margin}  {line}\n" for line in more)
+
+
+def _narrow(widths: list[int], width: int) -> bool:
+    """Cut the widest columns until all fit; False where they do not."""
     excess = sum(widths) + 2 * (len(widths) - 1) - width
     while excess > 0 and max(widths) > NARROW:
         widest = widths.index(max(widths))
@@ -132,3 +170,4 @@ def _narrow(widths: list[int], width: int) -> None:
         step = min(excess, widths[widest] - max(second, NARROW, 1)) or 1
         widths[widest] -= step
         excess -= step
+    return excess <= 0

@@ -17,6 +17,7 @@ RESOURCES = {
 }
 SURVIVED = {True: "the engine went on", False: "the engine did not survive", None: "not known whether the engine went on"}
 ASSUMED_YEAR = 2000
+"""Of times in a log that names none, as the event table holds them."""
 TIMES = {"local": "as printed, zone unknown", "relative": "relative to an unknown start", "none": "no time told"}
 UNITS = ("KiB", "MiB", "GiB", "TiB")
 
@@ -63,8 +64,7 @@ def circumstances(incident: Incident) -> list[str]:
     engine = " ".join(part for part in (incident.engine, incident.engine_version) if part)
     when = incident.ts
     if when and incident.ts_quality == "local":
-        # The year of a stamp without one is made up: rather none than a wrong one.
-        when = when.removeprefix(f"{ASSUMED_YEAR}-").rstrip("Z").replace("T", " ") + f" ({TIMES['local']})"
+        when = without_year(when).rstrip("Z").replace("T", " ") + f" ({TIMES['local']})"
     elif when and incident.ts_quality and incident.ts_quality != "exact":
         when += f" ({TIMES.get(incident.ts_quality, incident.ts_quality)})"
     rank = incident.rank_name or (f"rank {incident.rank}" if incident.rank is not None else None)
@@ -75,6 +75,11 @@ def circumstances(incident: Incident) -> list[str]:
     survived = SURVIVED[incident.survived] if incident.verdict != "not_oom" else None
     parts = (engine or None, phase, incident.worker, life, rank, when, asked, short, survived)
     return [part for part in parts if part]
+
+
+def without_year(moment: str) -> str:
+    """A time as ISO 8601 for reading: without the year where that was made up, as rather none than a wrong one."""
+    return moment.removeprefix(f"{ASSUMED_YEAR}-")
 
 
 def place(citation: Citation) -> str:
