@@ -107,5 +107,5 @@ def test_a_wrong_word_gets_a_short_answer() -> None:
     for word in ("WRONGWORD", "prefil"):
         ran = oomctl("explain", word)
         ran.assert_fails(2, f"no class, engine or word of a verdict '{word}'")
-        assert max(map(len, ran.stderr.splitlines())) < 120
-    assert "did you mean prefill_spike or prefill_activation" in ran.stderr
+        assert max(map(len, ran.err.splitlines())) < 120
+    assert "did you mean prefill_spike or prefill_activation" in ran.err
