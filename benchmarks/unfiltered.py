@@ -14,7 +14,7 @@ def every_line(chunk: bytes) -> list[int]:
 
 
 def nothing(*_: object) -> None:
-    """In place of `Familiar.record`."""
+    """In place of `Familiar.find`."""
 
 
 def differing(path: Path) -> int:
@@ -26,7 +26,7 @@ def differing(path: Path) -> int:
             row = next(skipping, None)
             with ExitStack() as stack:
                 stack.enter_context(patch.object(source, "of_interest", every_line))
-                stack.enter_context(patch.object(familiar.Familiar, "record", nothing))
+                stack.enter_context(patch.object(familiar.Familiar, "find", nothing))
                 other = next(whole, None)
             if row is None and other is None:
                 return count

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oomctl.collectors.artifacts.logs import familiar
 from oomctl.collectors.artifacts.logs.familiar import Familiar
 from oomctl.schemas.rows import Row
 from tests.envelopes.wraps import LINES
@@ -49,9 +50,11 @@ LINE = st.tuples(st.sampled_from([*REPORTS, *REPORTS, *REPORTS, *OTHERS]), FIGUR
 def both_ways(lines: list[str]) -> tuple[list[Row], list[Row]]:
     log = "".join(f"{line}\n" for line in lines)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Familiar, "record", lambda *_: None)
+        patch.setattr(Familiar, "find", lambda *_: None)
         full = read(log)
-    return read(log), full
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(familiar, "TRIED", 2)
+        return read(log), full
 
 
 @settings(deadline=None)

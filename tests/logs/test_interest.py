@@ -98,7 +98,7 @@ def both_ways(log: bytes, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Row], l
     fast = read(log)
     with monkeypatch.context() as patch:
         patch.setattr("oomctl.collectors.artifacts.logs.source.of_interest", everything)
-        patch.setattr("oomctl.collectors.artifacts.logs.familiar.Familiar.record", lambda *_: None)
+        patch.setattr("oomctl.collectors.artifacts.logs.familiar.Familiar.find", lambda *_: None)
         return fast, read(log)
 
 

@@ -6,6 +6,8 @@ from typing import Any
 from oomctl.collectors.artifacts.logs.fact import Fact
 from oomctl.collectors.artifacts.logs.record import Record
 from oomctl.collectors.artifacts.logs.redact import redact
+from oomctl.collectors.artifacts.logs.templates import Part
+from oomctl.collectors.artifacts.logs.times import Stamp
 from oomctl.schemas.rows import Row, make_row
 
 _ENDINGS = frozenset({"stopped", "killed"})
@@ -108,6 +110,32 @@ class Emitter:
             for seq, fact in enumerate(facts, self._seq + 2)
         ]
         self._seq += len(rows)
+        return rows
+
+    def knows(self, like: Record) -> bool:
+        """Whether the life of a line's worker has begun, and its engine is known: nothing but figures is news then."""
+        life = self._lives.get(like.worker or self._stream)
+        return life is not None and life.begun and life.engine is not None
+
+    def filled(self, like: Record, number: int, raw: str, moment: Stamp | None, parts: tuple[Part, ...]) -> list[Row]:
+        """As `repeated`, of a line like one before (`knows`) of which the parts tell the figures."""
+        worker = like.worker or self._stream
+        self._logged = number
+        common = self._common(like, worker, self._lives[worker])
+        common["line"] = number
+        if moment is None:
+            common.pop("ts", None)
+            common["ts_quality"] = "none"
+        else:
+            common["ts"], common["ts_quality"] = moment
+        log = self._log_fields(like)
+        log["text"] = raw
+        seq = self._seq + 1
+        rows: list[Row] = [{**common, "kind": "log", "log": log, "seq": seq}]
+        for part in parts:
+            seq += 1
+            rows.append({**common, "kind": part.kind, part.kind: part.fields(raw), "seq": seq})
+        self._seq = seq
         return rows
 
     def _followed(self, life: Life, record: Record, facts: list[Fact]) -> list[Fact]:

@@ -3,7 +3,8 @@
 A busy server prints one report a thousand times over. Its lines have few shapes: a shape is the line with every digit
 blotted out, one for one, so that patterns which treat all digits alike find the same places in each line of a shape. What
 stands before the message must be the same, but for the time; then the header need not be read again, and no search for
-failures, secrets and quotations would find what it did not find before. The figures are read by the engine's own rules.
+failures, secrets and quotations would find what it did not find before. The figures are read by the engine's own rules, or
+where these stand in the same places always, by their places alone (`templates`).
 
 Only lines of a plain kind are taken; any other is read in full. Nothing is found that reading in full would not find, and
 nothing less: tests compare the two.
@@ -15,6 +16,8 @@ from oomctl.collectors.artifacts.logs import system, torch_message, tracebacks
 from oomctl.collectors.artifacts.logs.lines import Lines, Stamps
 from oomctl.collectors.artifacts.logs.record import Record
 from oomctl.collectors.artifacts.logs.redact import redact
+from oomctl.collectors.artifacts.logs.templates import Part, Told, template
+from oomctl.collectors.artifacts.logs.times import Stamp
 
 _BLOT = str.maketrans("123456789", "0" * 9)
 _FORBIDDEN = frozenset("'\"{}\\\x1b\r\n\t")
@@ -31,6 +34,45 @@ _CENTURY = 2
 """Characters with which a time begins that must stay, as patterns tell centuries and seconds since 1970 by them."""
 
 
+TRIED = 8
+"""The line of its kind after which it is tried to do without rules."""
+
+
+@dataclass(slots=True)
+class Like:
+    """Lines of one shape and one writer.
+
+    Attributes:
+        shape: Where their parts stand.
+        record: The line that was read in full.
+        seen: Lines since.
+        parts: What they tell, by places in the line; None where that is not known.
+        engine: Whose rules tell it.
+    """
+
+    shape: "_Shape"
+    record: Record
+    seen: int = 0
+    parts: tuple[Part, ...] | None = None
+    engine: str = ""
+
+    def read(self, number: int, raw: str, moment: Stamp | None) -> Record:
+        """Such a line as a record."""
+        like = self.record
+        ts, quality = moment if moment is not None else (None, "none")
+        return Record(
+            number, raw, raw[self.shape.message :], True, like.engine, like.level, like.logger, like.process, like.pid,
+            like.rank_name, like.rank, ts, quality, like.worker, like.node,
+        )  # fmt: skip
+
+    def told(self, record: Record, told: Told) -> None:
+        """Take note of what the rules tell of one more such line."""
+        self.seen += 1
+        if self.seen == TRIED:
+            self.parts = template(record, told)
+            self.engine = told[0][0] if told else ""
+
+
 @dataclass(slots=True)
 class _Shape:
     """Where the parts of a line stand.
@@ -40,14 +82,14 @@ class _Shape:
         year: Whether the engine's own carries a year.
         message: Where what the process wrote begins.
         head: (begin, end) of what must be the same before that.
-        known: A record by these parts.
+        known: The lines by these parts.
     """
 
     stamps: tuple[tuple[int, int] | None, tuple[int, int] | None]
     year: bool
     message: int
     head: tuple[tuple[int, int], ...]
-    known: dict[tuple[str, ...], Record] = field(default_factory=dict)
+    known: dict[tuple[str, ...], Like] = field(default_factory=dict)
 
 
 class Familiar:
@@ -57,23 +99,18 @@ class Familiar:
         self._lines = lines
         self._shapes: dict[str, _Shape] = {}
 
-    def record(self, number: int, raw: str) -> Record | None:
-        """The record of a line like one that was learnt, else None."""
+    def find(self, raw: str) -> tuple[Like, Stamp | None] | None:
+        """Lines that were learnt and are like this one, and its time; None where there are none."""
         shape = self._shapes.get(raw.translate(_BLOT))
         like = shape.known.get(tuple([raw[begin:end] for begin, end in shape.head])) if shape is not None else None
         if shape is None or like is None:
             return None
         outer, printed = shape.stamps
-        moment = self._lines.time(
+        return like, self._lines.time(
             raw[outer[0] : outer[1]] if outer is not None else None,
             raw[printed[0] : printed[1]] if printed is not None else None,
             shape.year,
         )
-        ts, quality = moment if moment is not None else (None, "none")
-        return Record(
-            number, raw, raw[shape.message :], True, like.engine, like.level, like.logger, like.process, like.pid,
-            like.rank_name, like.rank, ts, quality, like.worker, like.node,
-        )  # fmt: skip
 
     def learn(self, record: Record) -> None:
         """Take note of a line that was read in full, if another one like it can be told by it.
@@ -94,7 +131,7 @@ class Familiar:
                 self._shapes.clear()
             self._shapes[blotted] = shape
         if len(shape.known) < MAX_HEADS:
-            shape.known[tuple([raw[begin:end] for begin, end in shape.head])] = record
+            shape.known[tuple([raw[begin:end] for begin, end in shape.head])] = Like(shape, record)
 
 
 def _plain(record: Record) -> bool:

@@ -140,10 +140,18 @@ class LogReading:
 
     def _figures(self, number: int, raw: str) -> list[Row] | None:
         """The rows of a line like one before it, if it tells figures only; None where it is to be read in full."""
-        record = self._familiar.record(number, raw)
-        told = list(registry.facts(record)) if record is not None else []
-        if record is None or not figures_only([fact for _, fact in told]):
+        found = self._familiar.find(raw)
+        if found is None:
             return None
+        like, moment = found
+        if like.parts is not None and self._emitter.knows(like.record):
+            self._engines[like.engine] += len(like.parts)
+            return self._emitter.filled(like.record, number, raw, moment, like.parts)
+        record = like.read(number, raw, moment)
+        told = list(registry.facts(record))
+        if not figures_only([fact for _, fact in told]):
+            return None
+        like.told(record, told)
         facts, writer = self._told(record, told)
         return self._emitter.repeated(record, facts, writer)
 

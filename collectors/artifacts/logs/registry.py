@@ -33,6 +33,8 @@ _SOURCES = Pattern(
     "(?:^|[/ ])(?:" + "|".join(f"(?P<{reader.name}>{reader.sources})" for reader in READERS if reader.sources) + ")"
 )
 
+_REPEAT = re.compile(r"\{\d*,?\d*\}")
+_LITERAL_DIGIT = re.compile(r"[0-9]")
 _QUOTE = re.compile(r"['\"]")
 _RULES: tuple[tuple[bytes, str, Rule], ...] = tuple(
     (blot(rule.literal.encode()), reader.name, rule) for reader in READERS for rule in reader.rules
@@ -66,6 +68,12 @@ def _candidates(text: str) -> tuple[tuple[str, Rule], ...]:
                 _known.clear()
             _known[shape] = found
     return found
+
+
+def by_digits(text: str) -> bool:
+    """Whether a rule that a line may match looks for certain digits."""
+    rules = (rule for _, rule in _candidates(text))
+    return any(_LITERAL_DIGIT.search(_REPEAT.sub("", f"{rule.literal} {rule.expression}")) for rule in rules)
 
 
 def engine_of(files: Iterable[str]) -> str | None:

@@ -2,7 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
-from functools import cache
+from functools import cache, lru_cache
 
 ASSUMED_YEAR = 2000
 """For stamps without a year where nothing in the log names one: fixed, so that a file reads alike every year, and leap."""
@@ -23,12 +23,19 @@ _SYSLOG = re.compile(rf"\b({'|'.join(_MONTHS)}) ([ \d]?\d) (\d\d):(\d\d):(\d\d)(
 _KLOG = re.compile(r"\b[IWEF](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{6})\b")
 _AMERICAN = re.compile(r"(\d\d)/(\d\d)/(\d{4})-(\d\d):(\d\d):(\d\d)")
 
+_PLAIN_MINUTE = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):", re.ASCII)
+_SECONDS = {f"{second:02}": second * 1_000_000 for second in range(60)}
+MAX_MINUTES = 4096
+
 Stamp = tuple[int, str]
 """Microseconds, and ts_quality: exact or local."""
 
 
 def parse_full(text: str) -> Stamp | None:
     """A stamp with a year: exact if it names its zone, else local (taken as UTC)."""
+    plain = _plain(text) if len(text) == len("2026-05-02 10:00:00") else None
+    if plain is not None:
+        return plain
     match = _FULL.search(text)
     if match is None:
         american = _AMERICAN.search(text)
@@ -48,6 +55,20 @@ def parse_full(text: str) -> Stamp | None:
     micros = int((fraction or "0").ljust(6, "0")[:6])
     moment = _moment(list(map(int, numbers)), micros, offset)
     return None if moment is None else (moment, "exact" if zone else "local")
+
+
+def _plain(text: str) -> Stamp | None:
+    """A stamp of the plainest form, as most lines of a log have it; the lines of one minute share all but the second."""
+    second = _SECONDS.get(text[-2:])
+    minute = _minute(text[:-2]) if second is not None else None
+    return None if minute is None or second is None else (minute + second, "local")
+
+
+@lru_cache(MAX_MINUTES)
+def _minute(text: str) -> int | None:
+    """Microseconds since 1970 at the beginning of a minute such as "2026-05-02 10:00:"; None where it is none."""
+    match = _PLAIN_MINUTE.fullmatch(text)
+    return None if match is None else _moment([*map(int, match.groups()), 0], 0, UTC)
 
 
 def parse_outer(text: str, year: int | None) -> Stamp | None:
@@ -94,6 +115,9 @@ def _local(parts: list[int], fraction: str | None) -> Stamp | None:
 
 def parse_short(text: str, year: int | None) -> Stamp | None:
     """A stamp such as vLLM's "11-21 08:30:01": no year, no zone."""
+    plain = _plain(f"{year or ASSUMED_YEAR}-{text}") if len(text) == len("11-21 08:30:01") else None
+    if plain is not None:
+        return plain
     match = _SHORT.search(text)
     if match is None:
         return None
