@@ -22,7 +22,9 @@ def survived(case: Case) -> tuple[bool | None, list[EvidenceRow]]:
     for row in signs:
         if _late(row, signs):
             continue
-        if row["what"] in ("ready", "serving", "throughput", "batch") and row["went_on"]:
+        if row["what"] == "answer" and not _of_one_process(case):
+            continue
+        if row["what"] in ("ready", "serving", "throughput", "batch", "answer") and row["went_on"]:
             return True, [row]
         if not row["went_on"]:
             return (True, []) if case.root["soft"] and row["seq"] > last else (False, [row])
@@ -38,9 +40,14 @@ def _refused_to_start(case: Case) -> bool:
     return bool(case.root["what"] == "refusal" and case.root["name"] != "admission")
 
 
+def _of_one_process(case: Case) -> bool:
+    """Whether who answers is who failed: an engine's server may answer while the process that computes is dying."""
+    return case.engine[0] is None
+
+
 def _late(row: EvidenceRow, signs: list[EvidenceRow]) -> bool:
-    """Whether a usage report is the only sign of life before the end: it averages over what was done before the failure."""
-    if row["what"] != "throughput":
+    """Whether a usage report, or an answer, is the only sign of life before the end: either may tell of what was before."""
+    if row["what"] not in ("throughput", "answer"):
         return False
     until_end = []
     for sign in signs:

@@ -4,7 +4,7 @@
 -- column seq: its place in the stream
 -- column line: line of the source that gave it, 1-based; NULL where the source has no lines
 -- column went_on: TRUE for progress, FALSE for the end
--- column what: throughput, batch, answered, a phase, or a fault's code
+-- column what: throughput, batch, answer, answered, a phase, or a fault's code
 SELECT stream, seq, line, went_on, what
 FROM (
     SELECT stream, seq, line, worker, incarnation, TRUE AS went_on, 'throughput' AS what
@@ -16,6 +16,9 @@ FROM (
     SELECT stream, seq, line, worker, incarnation, TRUE, phase FROM lifecycle
     WHERE phase IN ('ready', 'serving', 'weights_loaded', 'kv_allocated', 'capturing', 'compiling', 'reloading')
         AND coalesce(detail, '') NOT LIKE 'a request was answered%'
+    UNION ALL
+    SELECT stream, seq, line, worker, incarnation, TRUE, 'answer' FROM lifecycle
+    WHERE detail = 'a request was answered after a failure'
     UNION ALL
     -- With an error: whoever computed it may be gone, the server is not.
     SELECT stream, seq, line, worker, incarnation, TRUE, 'answered' FROM lifecycle

@@ -6,11 +6,11 @@ That can only let more lines through than tell anything, never fewer.
 import re
 from functools import cache
 
-from oomctl.collectors.artifacts.logs import registry, system
+from oomctl.collectors.artifacts.logs import quotes, registry, system
 
 FAILURES: tuple[str, ...] = (
     "Traceback", ", line ", "ERROR", "WARN", "CRITICAL", "FATAL", "rror", "xception", "alloc fail", "ALLOC_FAILED", "rrno",
-    "mmap", "NVML_SUCCESS", "ray::", *system.LITERALS,
+    "mmap", "NVML_SUCCESS", "ray::", *quotes.MARKS, *system.LITERALS,
 )  # fmt: skip
 """What failures need, whatever the engine: the framework's, the engine's and the system's."""
 ENVELOPES: tuple[str, ...] = (

@@ -22,6 +22,40 @@ MAX_HEADED = 40
 _RECORD = re.compile(r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL): ")
 
 
+_CAPTURED = re.compile(r"^-{3,} Captured (?:stdout|stderr|log) (?:setup|call|teardown) -{3,}$")
+_RESULT = re.compile(
+    r"^\S+::\S+(?: \S+)* (PASSED|XPASS|SKIPPED|FAILED|ERROR)(?: +\[ *\d{1,3}%\])?$|^={3,} ([A-Za-z ]{4,40}) ={3,}$"
+)
+_SECTION = re.compile(r"^(?:[=_]{3,} \S.*\S [=_]{3,}|=+ .* in [\d.]+s.* =+)$")
+_FINE = frozenset({"PASSED", "XPASS", "PASSES"})
+MARKS = ("Captured std", "Captured log", "PASSED", "= PASSES =", "= FAILURES =", "= ERRORS =", "FAILED")
+"""Texts of pytest's lines that matter here."""
+
+
+class Captured:
+    """Follows what pytest prints of a test that passed: whatever its code printed, that was as it should be."""
+
+    def __init__(self) -> None:
+        self._fine = False
+        self._until = 0
+        self.open = False
+
+    def feed(self, record: Record) -> bool:
+        """Whether a line is part of it."""
+        text = record.text.strip()
+        if text[:3] not in ("---", "===", "___") and "::" not in text:
+            self.open = self.open and record.line < self._until
+            return self.open
+        result = _RESULT.match(text)
+        if result is not None:
+            self._fine = (result[1] or result[2]) in _FINE
+        if result is not None or _SECTION.match(text) is not None:
+            self.open = False
+        elif _CAPTURED.match(text) is not None:
+            self.open, self._until = self._fine, record.line + MAX_HELD
+        return self.open
+
+
 class Quotes:
     """Follows quotations that stay open at the end of a line.
 

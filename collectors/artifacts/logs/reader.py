@@ -5,13 +5,14 @@ from dataclasses import replace
 from typing import BinaryIO
 
 from oomctl.collectors.artifacts.logs import failures, nccl, registry, system, torch_message
+from oomctl.collectors.artifacts.logs.answers import Answers
 from oomctl.collectors.artifacts.logs.emitter import Emitter, figures_only
 from oomctl.collectors.artifacts.logs.fact import Fact
 from oomctl.collectors.artifacts.logs.familiar import Familiar
 from oomctl.collectors.artifacts.logs.lines import Lines
 from oomctl.collectors.artifacts.logs.native import Held
 from oomctl.collectors.artifacts.logs.order import Order
-from oomctl.collectors.artifacts.logs.quotes import Quotes
+from oomctl.collectors.artifacts.logs.quotes import Captured, Quotes
 from oomctl.collectors.artifacts.logs.record import Record
 from oomctl.collectors.artifacts.logs.redact import redact
 from oomctl.collectors.artifacts.logs.source import RawLines
@@ -41,10 +42,13 @@ class LogReading:
         self._emitter = Emitter(stream)
         self._assembler = Assembler()
         self._quotes = Quotes()
+        self._captured = Captured()
         self._system = system.System()
+        self._answers = Answers()
         self._engines: dict[str, int] = {}
         self._called: dict[str, str] = {}
         self._stacks = 0
+        self._at = 0
         self._held: Held | None = None
         self._order = Order()
         self._rows = self._read()
@@ -100,10 +104,11 @@ class LogReading:
 
     def _read(self) -> Iterator[Row | None]:
         quiet = True
-        for found in self._source.lines_of_interest(self._attentive):
+        for found in self._source.lines_of_interest(self._looking):
             if found is None:
                 yield None
                 continue
+            self._at = found[0]
             rows = self._figures(*found) if quiet else None
             if rows is not None:
                 yield from rows
@@ -133,6 +138,8 @@ class LogReading:
 
     def _weigh(self, record: Record) -> list[Row]:
         """Take a record, unless it is text that a user wrote."""
+        if self._captured.feed(record):
+            return []
         inside, held, after = self._quotes.feed(record)
         self._second_look(held)
         rows = [row for late in after for row in self._take(late)]
@@ -159,9 +166,13 @@ class LogReading:
         """Whether nothing that went before bears on the next line."""
         return not self._attentive() and not self._order and self._lines.settled
 
+    def _looking(self) -> bool:
+        """Whether to look at the next line whatever it holds."""
+        return self._attentive() or self._answers.wants(self._at + 1)
+
     def _attentive(self) -> bool:
         """Whether the next line matters whatever it holds: a traceback, a quotation, a table or a line in parts is open."""
-        reading = self._assembler.busy or self._quotes.open or self._lines.open or self._system.open
+        reading = self._assembler.busy or self._quotes.open or self._captured.open or self._lines.open or self._system.open
         return reading or self._held is not None
 
     def _second_look(self, held: Iterable[Record]) -> None:
@@ -184,6 +195,7 @@ class LogReading:
         if not part:
             facts, writer = self._told(record, list(registry.facts(record)))
             facts += self._report(record, facts)
+            facts += self._answers.facts(record)
             if facts and writer is None and record.engine in registry.ENGINES:
                 writer = record.engine
         elif introduces(record.text):
@@ -227,6 +239,7 @@ class LogReading:
         held, self._held = self._held, None
         if held is None:
             return
+        self._answers.watch(held.record, held.facts)
         if held.frames:
             self._stacks += 1
             stack_id = f"t{self._stacks}"
@@ -277,6 +290,7 @@ class LogReading:
                 facts += failures.neighbours(traceback.message)
             if fact.kind == "oom":
                 facts += system.surroundings(traceback.message)
+            self._answers.watch(traceback.at, facts)
             engine = self._of_sources(frame.file for frame in traceback.frames)
             self._order.put((_by(traceback, traceback.at), facts, engine))
 

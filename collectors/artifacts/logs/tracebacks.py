@@ -47,6 +47,8 @@ _OTHERS = re.compile(
 )
 """Bare lines that no exception's message holds: uvicorn's, the shell's word on a kill, a table of PyTorch's, the
 result of a program in Rust."""
+_ENDS = re.compile(r"(?:EngineCore|WorkerProc|Engine process) failed to start\b")
+"""What an engine says of itself behind the message, perhaps under the same header."""
 _LINK = re.compile(r"^\s*(?:During handling of the above exception|The above exception was the direct cause)")
 
 
@@ -221,6 +223,8 @@ class Assembler:
         """Whether a line is another log record, not the continuation of this traceback."""
         if not record.headed:
             return _OTHERS.match(record.text) is not None
+        if current.at is not None and _ENDS.match(record.text) is not None:
+            return True
         if current.frames and not current.frames[-1].record.headed:
             return True  # it was printed in one piece
         return (record.logger, record.level) != (current.first.logger, current.first.level)
