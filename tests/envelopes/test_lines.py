@@ -12,7 +12,8 @@ from oomctl.schemas.verdict import Incident
 from tests.envelopes.logs import BARE, fixtures
 from tests.envelopes.wraps import LEARNED, LINES, wrapped
 from tests.logs.reading import read
-from tests.metamorphic.verdicts import essence, incidents
+from tests.metamorphic.verdicts import essence
+from tests.triage.logs import triaged
 
 LOGS = fixtures()
 NAMERS = ("ray, repeated",)
@@ -39,7 +40,7 @@ def told_plain(name: str, names: bool) -> list[str]:
 
 def verdicts(text: str) -> list[tuple[object, ...]]:
     """Each incident's verdict, class, resource and cause, with the line of its first citation, which is the root's."""
-    return [(essence(found), _root_line(found)) for found in incidents(text)]
+    return [(essence(found), _root_line(found)) for found in triaged(text)]
 
 
 @cache

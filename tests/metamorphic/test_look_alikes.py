@@ -3,8 +3,9 @@
 import pytest
 
 from benchmarks.accuracy import judge
-from tests.metamorphic.verdicts import essence, incidents
+from tests.metamorphic.verdicts import essence
 from tests.scenarios import Scenario, catalogue, render_log
+from tests.triage.logs import triaged
 
 BY_NAME = {scenario.name: scenario for scenario in catalogue()}
 PAIRS = [
@@ -20,7 +21,7 @@ def test_the_deciding_lines_decide(pair: tuple[Scenario, Scenario]) -> None:
     engine = next(engine for engine in one.engines if engine in other.engines)
     found = []
     for scenario in pair:
-        verdicts = incidents(render_log(scenario.name, seed=7, ranks=1, engine=engine))
+        verdicts = triaged(render_log(scenario.name, seed=7, ranks=1, engine=engine))
         outcome = judge(scenario.name, scenario.label, verdicts)
         assert outcome.right, outcome.said
         found.append(essence(verdicts[0] if verdicts else None))

@@ -4,8 +4,8 @@
 
 import pytest
 
-from tests.metamorphic.verdicts import incidents
 from tests.scenarios import render_log
+from tests.triage.logs import triaged
 
 OOM = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.00 GiB of which "
@@ -55,10 +55,10 @@ def _between(text: str) -> str:
 
 @pytest.mark.parametrize("name", LINES)
 def test_repeated_text_is_no_incident(name: str) -> None:
-    assert [(found.summary, found.evidence) for found in incidents(_between(LINES[name]))] == []
+    assert [(found.summary, found.evidence) for found in triaged(_between(LINES[name]))] == []
 
 
 @pytest.mark.parametrize("name", REAL)
 def test_the_engines_own_words_are(name: str) -> None:
     text = REAL[name] if name.startswith(("byte", "written")) else _between(REAL[name])
-    assert [found.verdict for found in incidents(text)] == ["oom"]
+    assert [found.verdict for found in triaged(text)] == ["oom"]

@@ -1,24 +1,14 @@
 """Triage of a text, and the parts of a verdict that metamorphic tests compare."""
 
-import io
 from collections.abc import Iterator
 
-from oomctl.analyzers.triage import triage
-from oomctl.collectors.artifacts.logs import read_log
-from oomctl.schemas import storage
 from oomctl.schemas.verdict import Incident
-
-
-def incidents(text: str) -> list[Incident]:
-    """Of a log's text."""
-    with storage.connect() as connection:
-        storage.load_rows(connection, read_log(io.BytesIO(text.encode()), "log").rows)
-        return triage(connection)
+from tests.triage.logs import triaged
 
 
 def root(text: str) -> Incident | None:
     """The root incident, or None."""
-    found = incidents(text)
+    found = triaged(text)
     return found[0] if found else None
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.triage import tables
-from tests.triage.engines.reports import incidents
+from tests.triage.logs import triaged
 from tests.triage.tables import LOADING, SERVING, STEP_FRAME, Table
 
 
@@ -56,7 +56,7 @@ def test_one_report_before_the_end_is_no_survival() -> None:
 
 
 def test_an_exception_that_nobody_caught_is_one_failure() -> None:
-    (found,) = incidents(
+    (found,) = triaged(
         "terminate called after throwing an instance of 'std::bad_alloc'\n"
         "  what():  std::bad_alloc\n"
         "Aborted (core dumped)\n"
@@ -68,7 +68,7 @@ def test_an_exception_that_nobody_caught_is_one_failure() -> None:
 
 
 def test_its_figures_stand_in_the_second_line() -> None:
-    (found,) = incidents(
+    (found,) = triaged(
         "terminate called after throwing an instance of 'c10::OutOfMemoryError'\n"
         "  what():  CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB of which "
         "1.12 GiB is free.\n"

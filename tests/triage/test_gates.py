@@ -3,7 +3,7 @@
 import pytest
 
 from tests.triage import tables
-from tests.triage.engines.reports import incidents
+from tests.triage.logs import triaged
 from tests.triage.tables import GIB, LOADING, UNKNOWN_FRAME, WARMING, Table
 
 
@@ -115,7 +115,7 @@ increasing `gpu_memory_utilization` when initializing the engine.
 
 @pytest.mark.parametrize(("left", "more"), [("-2.50", ""), ("9.00", " Available KV cache memory: -2.50 GiB.")])
 def test_how_far_the_budget_is_overdrawn(left: str, more: str) -> None:
-    found = incidents(VLLM.format(left=left, more=more))[0]
+    found = triaged(VLLM.format(left=left, more=more))[0]
     assert (found.short_bytes, found.causes[0].bytes) == (5 * GIB // 2, 5 * GIB // 2)
     assert "2.50 GiB" in found.summary
     (higher,) = [remedy for remedy in found.remedies if "gpu-memory" in (remedy.setting or "")]
@@ -123,5 +123,5 @@ def test_how_far_the_budget_is_overdrawn(left: str, more: str) -> None:
 
 
 def test_ignores_a_pool_that_was_something() -> None:
-    found = incidents(VLLM.format(left="0.40", more=""))[0]
+    found = triaged(VLLM.format(left="0.40", more=""))[0]
     assert (found.short_bytes, found.causes[0].bytes) == (None, None)

@@ -4,7 +4,7 @@ import pytest
 
 from oomctl.schemas.verdict import Incident
 from tests.triage import tables
-from tests.triage.engines.reports import incidents
+from tests.triage.logs import triaged
 
 V0 = """\
 INFO 05-02 08:00:00 api_server.py:528] vLLM API server version 0.6.2
@@ -35,7 +35,7 @@ GONE = "[2026-05-02 08:30:02] Received sigquit from a child process. It usually 
 
 
 def only(text: str) -> Incident:
-    (found,) = incidents(text)
+    (found,) = triaged(text)
     return found
 
 
@@ -126,4 +126,4 @@ def test_older_sglang_calls_a_retraction_out_of_memory(stop: str) -> None:
 def test_the_v0_server_says_that_its_engine_is_dead(line: str) -> None:
     oom = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
     text = f"{V0}ERROR 05-02 08:40:00 worker.py:1] {oom}\nERROR 05-02 08:40:09 engine.py:158] {line}\n"
-    assert incidents(text)[0].survived is False
+    assert triaged(text)[0].survived is False

@@ -6,7 +6,7 @@ import pytest
 
 from oomctl.schemas.verdict import Incident
 from tests.triage import tables
-from tests.triage.engines.reports import incidents
+from tests.triage.logs import triaged
 from tests.triage.tables import GIB, MIB, SERVING, Table
 
 LAYER = ("/pkg/vllm/model_executor/models/qwen2.py", "forward")
@@ -117,7 +117,7 @@ memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to 
     ],
 )
 def test_expandable_segments_give_their_pages_back(before: str, oom_class: str | None) -> None:
-    found = incidents(SGLANG.format(before=before))[0]
+    found = triaged(SGLANG.format(before=before))[0]
     assert found.oom_class == oom_class
     assert ("expandable_segments" in str(changes(found))) is (oom_class is not None)
 
@@ -173,14 +173,12 @@ def test_frames_without_the_first_line_of_their_traceback() -> None:
     )
     head = "(EngineCore pid=7) ERROR 05-02 08:30:00 [core.py:842] "
     for text in ("\n".join(lines), "\n".join(head + line for line in lines)):
-        (found,) = incidents(text + "\n")
+        (found,) = triaged(text + "\n")
         assert (found.oom_class, found.evidence[0].cites[0].line) == ("warm_up", 3)
 
 
 def test_frames_alone_tell_nothing() -> None:
     assert (
-        incidents(
-            'Stack (most recent call last):\n  File "/opt/a.py", line 40, in profile_run\n    x()\nNote: all is well\n'
-        )
+        triaged('Stack (most recent call last):\n  File "/opt/a.py", line 40, in profile_run\n    x()\nNote: all is well\n')
         == []
     )

@@ -1,12 +1,9 @@
 """What is said of a log, from its text to its first incident; the files beside this one hold each engine's reports."""
 
-from io import BytesIO
 from typing import NamedTuple
 
-from oomctl.analyzers.triage import triage
-from oomctl.collectors.artifacts.logs import read_log
-from oomctl.schemas import storage
 from oomctl.schemas.verdict import Incident
+from tests.triage.logs import triaged
 
 
 class Report(NamedTuple):
@@ -29,16 +26,9 @@ class Report(NamedTuple):
     survived: bool | str | None = "any"
 
 
-def incidents(text: str) -> list[Incident]:
-    """The incidents of a log."""
-    with storage.connect() as connection:
-        storage.load_rows(connection, list(read_log(BytesIO(text.encode()), "engine.log").rows))
-        return triage(connection)
-
-
 def check(report: Report) -> Incident | None:
     """Compare the first incident with what the report says of it."""
-    found = incidents(report.text)
+    found = triaged(report.text)
     if report.verdict == "none":
         assert found == [], [item.summary for item in found]
         return None

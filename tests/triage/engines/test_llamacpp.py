@@ -3,7 +3,8 @@
 
 import pytest
 
-from tests.triage.engines.reports import Report, check, incidents
+from tests.triage.engines.reports import Report, check
+from tests.triage.logs import triaged
 
 LOAD = """\
 build: 5581 (71e74a3a) with cc (Ubuntu 11.4.0) 11.4.0 for x86_64-linux-gnu
@@ -205,5 +206,5 @@ def test_report(report: Report) -> None:
 def test_size_and_device(backend: str) -> None:
     call = {"ROCm": "hip", "HIP": "hip", "MUSA": "musa"}.get(backend, "cuda")
     line = f"ggml_backend_cuda_buffer_type_alloc_buffer: allocating 512.50 MiB on device 1: {call}Malloc failed: out of memory\n"
-    (found,) = incidents(LOAD + line)
+    (found,) = triaged(LOAD + line)
     assert (found.requested_bytes, found.resource) == (512 * 2**20 + 2**19, "device")

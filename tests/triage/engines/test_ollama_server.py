@@ -5,7 +5,7 @@ import pytest
 
 from oomctl.schemas.verdict import Incident
 from tests.logs.reading import reading
-from tests.triage.engines.reports import incidents
+from tests.triage.logs import triaged
 
 UP = 'time=2025-10-02T08:00:01.233+02:00 level=INFO source=routes.go:1331 msg="Listening on 127.0.0.1:11434 (version 0.12.9)"\n'
 GATE = 'time=2025-10-02T08:01:00.001+02:00 level=INFO source=sched.go:453 msg="NewLlamaServer failed" model=/m/sha256-77 error="model requires more system memory (20.0 GiB) than is available (12.5 GiB)"\n'
@@ -18,7 +18,7 @@ ANSWER = '[GIN] 2025/10/02 - 08:01:05 | {status} |  4.23s |       127.0.0.1 | PO
 
 
 def told(log: str) -> Incident:
-    (found,) = incidents(UP + log)
+    (found,) = triaged(UP + log)
     return found
 
 

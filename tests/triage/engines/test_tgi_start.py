@@ -5,7 +5,7 @@ import pytest
 
 from oomctl.schemas.verdict import Incident
 from tests.logs.reading import reading
-from tests.triage.engines.reports import incidents
+from tests.triage.logs import triaged
 
 ARGS = '2025-09-14T06:00:00.120000Z  INFO text_generation_launcher: Args {{ model_id: "acme/otter-32b", sharded: {sharded}, num_shard: {shards}, quantize: None, max_input_tokens: Some(12000), max_total_tokens: None, max_batch_prefill_tokens: Some(48000), cuda_memory_fraction: 1.0 }}'
 WARM = """\
@@ -33,7 +33,7 @@ def cri(*lines: str) -> str:
 
 
 def told(*lines: str, shards: str = "Some(2)") -> Incident:
-    (found,) = incidents(cri(ARGS.format(sharded="Some(true)", shards=shards), WARM, *lines))
+    (found,) = triaged(cri(ARGS.format(sharded="Some(true)", shards=shards), WARM, *lines))
     return found
 
 

@@ -3,12 +3,12 @@
 import pytest
 
 from oomctl.schemas.verdict import Incident
-from tests.triage.engines.reports import incidents
 from tests.triage.engines.test_transformers import CAT, GENERATE, LAYER, LOADED, LOADER, NEXT, frames, oom
+from tests.triage.logs import triaged
 
 
 def told(log: str) -> Incident:
-    (found,) = incidents(log)
+    (found,) = triaged(log)
     return found
 
 
