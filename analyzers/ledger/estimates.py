@@ -117,6 +117,17 @@ def graphs(shape: ModelShape, engine: Engine, layers: tuple[Layer, ...]) -> Esti
     return _around(value * GIB, 0.1, 0.12, text)
 
 
+def graph_of_one_size(shape: ModelShape, engine: Engine, layers: tuple[Layer, ...]) -> Estimate:
+    """What one batch size more adds: its piecewise and its full graph."""
+    sizes = len(engine.capture_sizes())
+    fewer = msgspec.structs.replace(engine, graph_sizes=engine.capture_sizes()[1:])
+    all_of_them, without = graphs(shape, engine, layers), graphs(shape, fewer, layers)
+    if all_of_them.bytes is None or without.bytes is None or not sizes:
+        return all_of_them
+    text = f"what grows with the layers, of one of {sizes} batch sizes"
+    return _around(all_of_them.bytes - without.bytes, 0.5, 0.5, text)
+
+
 def graph_charge(captured: Estimate) -> Estimate:
     """What the engine guesses that the graphs will take, from two captures of each kind, before it captures them.
 

@@ -69,7 +69,7 @@ def _on_device(rank: Rank, unpacked: Quantization | None) -> Entry:
     steady = steady_bytes(tensors)
     owners = ("embedding", "head", "rotary", "norm")
     largest = max((tensor.bytes for tensor in tensors if tensor.owner not in owners), default=0)
-    packings = {shape.quantization.default.packing, *(scheme.packing for _, scheme in shape.quantization.rules)}
+    packings = shape.quantization.packings
     if unpacked is not None:
         whole = rank_tensors(msgspec.structs.replace(shape, quantization=unpacked), engine, rank.stage)
         if engine.version < STREAMED_FROM:

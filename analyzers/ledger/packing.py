@@ -86,6 +86,11 @@ class Quantization(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[tuple[str, Scheme], ...] = ()
     kv_fp8: bool = False
 
+    @property
+    def packings(self) -> frozenset[Packing]:
+        """Every packing that some matrix may have."""
+        return frozenset({self.default.packing, *(scheme.packing for _, scheme in self.rules)})
+
     def matcher(self) -> Callable[[str], Scheme]:
         """What tells the packing of a module such as "layers.3.mlp.down_proj"; made once, since lists are long."""
         found = _matchers(self.rules)

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from oomctl.analyzers.ledger import adapters, budget, gguf, headroom, loading, runtime, sglang, steady
+from oomctl.analyzers.ledger import adapters, budget, gguf, headroom, loading, runtime, sglang, steady, step
 from oomctl.analyzers.ledger.arguments import named_arguments
 from oomctl.analyzers.ledger.checkpoint import Checkpoint
 from oomctl.analyzers.ledger.drafts import draft_tensors
@@ -122,13 +122,15 @@ def _beside(rank: Rank) -> Entries:
         yield from sglang.beside(rank)
         return
     yield from adapters.adapters(rank)
-    yield from runtime.peak(rank)
+    yield from step.peak(rank)
     yield from runtime.workspaces(rank)
     yield from runtime.collectives(rank)
     yield from runtime.graphs(rank)
     yield from runtime.tables(rank)
+    yield from runtime.encoder_cache(rank)
     yield from runtime.transfers(rank)
     yield from headroom.asked(rank)
+    yield from runtime.slack(rank)
 
 
 def _beside_config(shape: ModelShape, checkpoint: Checkpoint | None, unpacked: Quantization | None) -> list[str]:

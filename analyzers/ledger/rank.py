@@ -1,15 +1,18 @@
 """What every entry is computed from: one pipeline stage of a deployment, and the entries that are made of it."""
 
 from collections.abc import Iterator
-from typing import TypedDict, Unpack
+from typing import TypedDict, TypeVar, Unpack
 
 import msgspec
 
 from oomctl.analyzers.ledger.engine import Engine
 from oomctl.analyzers.ledger.estimates import Estimate
-from oomctl.analyzers.ledger.shape import Layer, ModelShape
+from oomctl.analyzers.ledger.shape import Attention, Layer, Mla, Mlp, ModelShape, Moe
 from oomctl.analyzers.ledger.weights import Tensor
 from oomctl.schemas.ledger import Component, Entry, KvLayout, Lifetime, Place
+
+Mixer = TypeVar("Mixer", Attention, Mla)
+Feed = TypeVar("Feed", Mlp, Moe)
 
 
 class Where(TypedDict, total=False):
@@ -37,6 +40,14 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True):
     def number(self) -> int:
         """Its global rank: the first of the stage."""
         return self.stage * self.engine.tensor_parallel
+
+    def layers_of(self, kind: type[Mixer]) -> list[Mixer]:
+        """The mixers of this kind."""
+        return [layer.mixer for layer in self.layers if isinstance(layer.mixer, kind)]
+
+    def feeds_of(self, kind: type[Feed]) -> list[Feed]:
+        """The feed-forward parts of this kind."""
+        return [layer.feed_forward for layer in self.layers if isinstance(layer.feed_forward, kind)]
 
     @property
     def last(self) -> bool:

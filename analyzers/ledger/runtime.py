@@ -1,16 +1,21 @@
 """What serving takes beside weights and KV blocks: the peak and its parts, workspaces, collectives, transfers."""
 
+import msgspec
+
 from oomctl.analyzers.ledger import estimates
 from oomctl.analyzers.ledger.rank import Entries, Rank
 from oomctl.analyzers.ledger.shape import Mla, Moe
+from oomctl.analyzers.ledger.step import PEAK
 
-PEAK, COLLECTIVES = "profiling peak", "driver and collectives"
-"""Owners of the estimates that hold most of what is listed here."""
-GRAPHS_CHARGED = "graphs as the engine guesses and charges them"
+COLLECTIVES = "driver and collectives"
+"""Owner of the estimate that holds what lies outside the framework."""
+GRAPHS = "captured graphs"
+GRAPHS_CHARGED = "the engine's guess of its graphs"
 GRAPHS_CHARGED_FROM = (0, 21)
 """vLLM takes its own guess of the graphs from the budget (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS), not what they take."""
 CUSTOM_REDUCE_BYTES = 2 * 8 * 2**20
 """Buffer and rank data of vLLM's custom all-reduce. Source: vLLM distributed/device_communicators/custom_all_reduce.py."""
+SAMPLING_BYTES = 6 * 4
 MLA_WORKSPACE_TOKENS = 64 * 1024
 """Source: vLLM model_executor/layers/attention/mla_attention.py, determine_chunked_prefill_workspace_size."""
 MLA_WORKSPACE_FROM = (0, 9)
@@ -20,57 +25,10 @@ BUFFERED = ("p2pncclconnector", "pyncclconnector", "torchdistributedconnector")
 IN_PLACE = ("nixlconnector", "mooncakeconnector", "moriioconnector")
 
 
-def peak(rank: Rank) -> Entries:
-    """The activation peak, and its parts that arithmetic gives; not all of them are alive at once."""
-    shape, engine, element = rank.shape, rank.engine, rank.element_bytes
-    yield rank.estimated("activation", "iteration", PEAK, estimates.activation(shape, engine, rank.layers, rank.last))
-    states = engine.batched_tokens * shape.hidden * element
-    yield rank.exact(
-        "activation", "iteration", "hidden states", states, "max_num_batched_tokens x hidden x element",
-        "vLLM v1/worker/gpu_model_runner.py", within=PEAK,
-    )  # fmt: skip
-    if rank.last:
-        words = engine.max_requests * shape.vocabulary
-        yield rank.exact(
-            "logits", "iteration", "logits", words * element, "max_num_seqs x vocabulary x element; gathered, not / tp",
-            "vLLM model_executor/layers/logits_processor.py", within=PEAK,
-        )  # fmt: skip
-        yield rank.exact(
-            "logits", "iteration", "logits in fp32", words * 4, "max_num_seqs x vocabulary x 4 B",
-            "vLLM v1/sample/sampler.py", within=PEAK,
-        )  # fmt: skip
-    experts = [layer.feed_forward for layer in rank.layers if isinstance(layer.feed_forward, Moe)]
-    if experts:
-        yield from _routed(rank, experts)
-    if engine.pipeline_parallel > 1:
-        yield rank.exact(
-            "activation", "iteration", "pipeline boundary", estimates.boundary_bytes(shape, engine),
-            "2 x max_num_batched_tokens x hidden x element: hidden states and residual; one batch in flight per stage",
-            "vLLM make_empty_intermediate_tensors", within=PEAK,
-        )  # fmt: skip
-
-
-def _routed(rank: Rank, experts: list[Moe]) -> Entries:
-    engine = rank.engine
-    if all(own.active for own in experts):
-        sizes = [
-            estimates.routed_bytes(own, rank.shape.hidden, engine.batched_tokens, engine.expert_ranks, rank.element_bytes)
-            for own in experts
-        ]
-        yield rank.exact(
-            "activation", "iteration", "experts' buffers", max(sizes),
-            "tokens x active experts x (max(2 x width, hidden) + width) x element", "vLLM layers/fused_moe/fused_moe.py",
-            within=PEAK,
-        )  # fmt: skip
-    if engine.expert_parallel:
-        reason = "the buffers of an all-to-all depend on the backend (DeepEP, pplx, ...), which no config tells"
-        yield rank.unknown("collective", "worker", "experts' all-to-all", reason, within=COLLECTIVES)
-
-
 def workspaces(rank: Rank) -> Entries:
     """Buffers of attention kernels."""
     engine = rank.engine
-    latent = [layer.mixer for layer in rank.layers if isinstance(layer.mixer, Mla) and not layer.mixer.index_dim]
+    latent = [own for own in rank.layers_of(Mla) if not own.index_dim]
     if latent and engine.name == "vllm" and engine.version >= MLA_WORKSPACE_FROM:
         own = latent[0]
         tokens = min(max(8 * rank.max_model_len, 4 * engine.max_requests * engine.block_size), MLA_WORKSPACE_TOKENS)
@@ -92,7 +50,7 @@ def workspaces(rank: Rank) -> Entries:
 
 
 def collectives(rank: Rank) -> Entries:
-    """Buffers of tensor parallelism; they lie outside the framework."""
+    """Buffers of tensor and expert parallelism; they lie outside the framework."""
     yield rank.estimated("non_torch", "worker", COLLECTIVES, estimates.non_torch(rank.engine))
     yield rank.estimated("context", "worker", "before the first snapshot", estimates.context(rank.engine))
     if rank.engine.tensor_parallel > 1:
@@ -102,27 +60,62 @@ def collectives(rank: Rank) -> Entries:
         )  # fmt: skip
         reason = "which buffers overlapping compute and communication keep alive together was not measured"
         yield rank.unknown("collective", "iteration", "overlap", reason, within=PEAK)
+    if rank.engine.expert_parallel and rank.feeds_of(Moe):
+        reason = "the buffers of an all-to-all depend on the backend (DeepEP, pplx, ...), which no config tells"
+        yield rank.unknown("collective", "worker", "experts' all-to-all", reason, within=COLLECTIVES)
 
 
 def graphs(rank: Rank) -> Entries:
     """The pool of captured graphs."""
     if rank.engine.eager:
-        yield rank.exact("graph_pool", "worker", "captured graphs", 0, "none under --enforce-eager", "vLLM")
+        yield rank.exact("graph_pool", "worker", GRAPHS, 0, "none under --enforce-eager", "vLLM")
         return
     figure = estimates.graphs(rank.shape, rank.engine, rank.layers)
-    yield rank.estimated("graph_pool", "worker", "captured graphs", figure)
+    yield rank.estimated("graph_pool", "worker", GRAPHS, figure)
+    if rank.engine.capture_sizes():
+        each = estimates.graph_of_one_size(rank.shape, rank.engine, rank.layers)
+        yield rank.estimated("graph_pool", "worker", "each captured size", each, within=GRAPHS)
     if rank.engine.version >= GRAPHS_CHARGED_FROM:
         yield rank.estimated("graph_pool", "headroom", GRAPHS_CHARGED, estimates.graph_charge(figure))
 
 
 def tables(rank: Rank) -> Entries:
-    """Block tables: one row of block numbers per request and group of layers."""
+    """What is kept per request beside its blocks: tables of block numbers, parameters of sampling, tokens on the host."""
+    requests = rank.engine.max_requests
     count = sum(-(-rank.max_model_len // group.block_tokens) for group in rank.kv.groups)
     if count:
         yield rank.exact(
-            "other", "worker", "block tables", rank.engine.max_requests * count * 4,
+            "other", "worker", "block tables", requests * count * 4,
             "max_num_seqs x blocks of the maximum length x 4 B, per group", "vLLM v1/worker/block_table.py",
         )  # fmt: skip
+    yield rank.exact(
+        "other", "worker", "token ids", requests * rank.max_model_len * 4, "max_num_seqs x max_model_len x 4 B, pinned",
+        "vLLM v1/worker/gpu_input_batch.py", place="host",
+    )  # fmt: skip
+    if rank.last:
+        yield rank.exact(
+            "other", "worker", "parameters of sampling", requests * SAMPLING_BYTES,
+            "max_num_seqs x 24 B: temperature, top-p, top-k and three penalties; seeds lie on the host",
+            "vLLM v1/worker/gpu_input_batch.py",
+        )  # fmt: skip
+
+
+def slack(rank: Rank) -> Entries:
+    """What the framework's allocator keeps and nobody uses."""
+    reason = "how its free pieces lie only the running process knows; the engine gives them back once, after profiling"
+    yield rank.unknown("other", "headroom", "cached by the allocator", reason)
+
+
+def encoder_cache(rank: Rank) -> Entries:
+    """Outputs of the vision tower that wait for their request."""
+    if rank.shape.vision is None or rank.stage:
+        return
+    size = rank.engine.batched_tokens * rank.shape.hidden * rank.element_bytes
+    entry = rank.exact(
+        "other", "request", "encoder cache", size, "max_num_batched_tokens x hidden x element",
+        "vLLM v1/core/encoder_cache_manager.py",
+    )  # fmt: skip
+    yield msgspec.structs.replace(entry, lower_bound=True, reason="one item of more tokens makes it as large as that item")
 
 
 def transfers(rank: Rank) -> Entries:

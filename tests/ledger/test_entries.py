@@ -215,3 +215,23 @@ def test_experts_whose_number_is_not_told_make_no_estimate() -> None:
 def test_the_artifact_reads_back() -> None:
     ledger = of(configs.LATENT, loras=1)
     assert msgspec.json.decode(msgspec.json.encode(ledger), type=Ledger) == ledger
+
+
+def test_the_parts_of_a_step() -> None:
+    ledger = of(configs.DENSE, tensor_parallel=2, batched_tokens=1000, max_requests=10)
+    sizes = {one.owner: one.bytes for one in ledger.entries if one.within == "profiling peak"}
+    assert sizes["hidden states"] == 1000 * 256 * 2
+    assert sizes["queries, keys, values, output"] == 1000 * (4 + 2 + 4) * 32 * 2
+    assert sizes["feed-forward"] == 1000 * 3 * 256 * 2
+    assert (sizes["logits"], sizes["logits in fp32"], sizes["sorted logits"]) == (20_000, 40_000, 120_000)
+    routed = of(configs.LATENT, batched_tokens=1000)
+    assert entry(routed, "routing").bytes == 1000 * (4 * 2 + 2 * 12)
+    packed = configs.DENSE | {"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}
+    assert entry(of(packed, batched_tokens=1000), "quantised inputs").bytes == 1000 * (512 + 4 * 4)
+
+
+def test_graphs_grow_by_each_captured_size() -> None:
+    many, fewer = of(configs.DENSE), of(configs.DENSE, graph_sizes=tuple(range(1, 51)))
+    each = entry(many, "each captured size").bytes or 0
+    assert (many.total("graph_pool") or 0) - (fewer.total("graph_pool") or 0) == pytest.approx(each, abs=2)
+    assert not any(one.owner == "each captured size" for one in of(configs.DENSE, eager=True).entries)
