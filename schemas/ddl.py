@@ -5,7 +5,7 @@ ten times what its own do, and every question about one kind would read the rows
 own, in a schema apart; the views and `events`, a view too, have the same names and columns as those that users see.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from oomctl.schemas.common import COMMON
 from oomctl.schemas.declare import DUCKDB_TYPES, Kind
@@ -81,23 +81,15 @@ def insert(kind: Kind, source: str) -> str:
     )
 
 
-def ordered(kinds: Collection[str], order: Sequence[str]) -> str:
-    """A query for the whole event table, kind by kind.
-
-    A sort of wide rows would need ten times the memory: each kind is put in order by itself, and widened then.
+def ordered(kind: Kind, order: Sequence[str]) -> str:
+    """A query for the rows of one kind as `events` has them, without the columns of the others.
 
     Args:
-        kinds: Those that have rows.
-        order: Columns by which those of one kind are ordered.
+        kind: Which.
+        order: Columns by which they are ordered.
     """
     by = ", ".join(f'"{column}" NULLS FIRST' for column in order)
-    branches = [_branch(KINDS[name], f"(SELECT * FROM {stored(KINDS[name])} ORDER BY {by})") for name in sorted(kinds)]
-    if not branches:
-        return f"SELECT * FROM {TABLE}"
-    lacking = {name: f'CAST(NULL AS {type_}) AS "{name}"' for name, type_ in columns().items() if name in KINDS}
-    names = ", ".join(f'"{name}"' if name not in lacking or name in kinds else lacking[name] for name in columns())
-    union = "\nUNION ALL BY NAME\n".join(branches)
-    return f"SELECT {names}\nFROM (\n{union}\n)"
+    return _branch(kind, f"(SELECT * FROM {stored(kind)} ORDER BY {by})")
 
 
 def _branch(kind: Kind, source: str | None = None) -> str:

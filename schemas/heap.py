@@ -79,6 +79,13 @@ class History:
     def __len__(self) -> int:
         return len(self.actions)
 
+    def newest_oom(self) -> int | None:
+        """Index of the newest allocation that failed; None where none did."""
+        if "oom" not in self.actions:
+            return None
+        newest_first = range(len(self) - 1, -1, -1)
+        return next((n for n in newest_first if self.actions[n] == "oom" and self.sizes_bytes[n] > 0), None)
+
 
 @dataclass(slots=True)
 class Snapshot:
@@ -106,6 +113,23 @@ class Snapshot:
     def devices(self) -> list[int]:
         """Devices that hold segments or have a history."""
         return sorted({segment.device for segment in self.segments} | self.histories.keys())
+
+    def late_stacks(self, device: int) -> dict[int, int]:
+        """Address to stack of blocks in use that the snapshot has without one, where the history tells their allocation."""
+        bare = {
+            block.address
+            for segment in self.segments
+            for block in segment.blocks
+            if segment.device == device and block.state != "inactive" and block.stack == NO_STACK
+        }
+        history = self.histories.get(device)
+        if not bare or history is None:
+            return {}
+        return {
+            address: stack
+            for action, address, stack in zip(history.actions, history.addresses, history.stacks, strict=True)
+            if action == "alloc" and address in bare
+        }
 
     def frames_of(self, stack: int) -> list[Frame]:
         """A stack's frames, innermost first."""

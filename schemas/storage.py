@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from oomctl.schemas import ddl
+from oomctl.schemas import ddl, wide
 from oomctl.schemas.declare import Kind
 from oomctl.schemas.errors import ExitCode, OomctlError
 from oomctl.schemas.events import COMMON_NAMES, KINDS, SCHEMA_VERSION, SORT_KEY
@@ -30,8 +30,6 @@ CHUNK_ROWS = 122_880
 """Rows of a kind that are loaded at once: a row group of DuckDB's, which is compressed once."""
 WRITE_ROWS = 1024
 """Rows of a kind that are kept before they are written to its file; CHUNK_ROWS is a multiple of it."""
-ROW_GROUP_ROWS = 40_960
-"""Of Parquet: one is held whole while it is written, and has a column for each field of every kind."""
 MEMORY_LIMIT = "192MiB"
 
 
@@ -145,22 +143,13 @@ def load_relation(connection: "duckdb.DuckDBPyConnection", source: str, paramete
 def write_parquet(connection: "duckdb.DuckDBPyConnection", path: Path, writer: str, incident_id: str | None = None) -> None:
     """Write the event table to a Parquet file that only its owner may read.
 
-    It is sorted by SORT_KEY, but that the last rows of a kind that fills several row groups may stand behind other kinds.
-    The file appears whole or not at all: it is written beside its place and moved there.
+    It is sorted by SORT_KEY. The file appears whole or not at all: it is written beside its place and moved there.
     """
     metadata = {VERSION_KEY: str(SCHEMA_VERSION), WRITER_KEY: writer}
     if incident_id is not None:
         metadata[INCIDENT_KEY] = incident_id
-    pairs = ", ".join(f"'{key}': '{quoted(value)}'" for key, value in metadata.items())
-    kinds = {
-        name for name, kind in KINDS.items() if connection.execute(f"SELECT 1 FROM {ddl.stored(kind)} LIMIT 1").fetchone()
-    }
-    rows = ddl.ordered(kinds, [column for column in SORT_KEY if column != "kind"])
     with beside(path) as scratch:
-        connection.execute(
-            f"COPY ({rows}) TO '{quoted(str(scratch))}' "
-            f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP_ROWS}, KV_METADATA {{{pairs}}})"
-        )
+        wide.write(connection, scratch, [column for column in SORT_KEY if column != "kind"], metadata)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from oomctl.schemas.heap import Frame
@@ -31,11 +31,17 @@ def _rules() -> list[tuple[str, re.Pattern[str] | None, re.Pattern[str] | None]]
 
 def component(frames: list[Frame]) -> str:
     """The component that a stack allocates for, or "unknown"."""
-    for name, function, file in _rules():
-        for path, _, called in frames:
-            if (function is None or function.search(called)) and (file is None or file.search(path)):
-                return name
-    return UNKNOWN_COMPONENT
+    first = min((_first_rule(file, function) for file, _, function in frames), default=len(_rules()))
+    return _rules()[first][0] if first < len(_rules()) else UNKNOWN_COMPONENT
+
+
+@lru_cache(maxsize=1 << 16)
+def _first_rule(file: str, function: str) -> int:
+    """Position of the first rule that fits a frame; the count of rules where none does."""
+    for place, (_, functions, files) in enumerate(_rules()):
+        if (functions is None or functions.search(function)) and (files is None or files.search(file)):
+            return place
+    return len(_rules())
 
 
 def telling(frames: list[Frame]) -> list[Frame]:

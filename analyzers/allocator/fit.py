@@ -89,20 +89,20 @@ class Fit(msgspec.Struct, kw_only=True):
 def oom_request(snapshot: Snapshot, device: int) -> Request | None:
     """The newest oom entry of a device's history."""
     history = snapshot.histories.get(device, History())
-    for n in range(len(history) - 1, -1, -1):
-        if history.actions[n] == "oom" and history.sizes_bytes[n] > 0:
-            free = history.device_free_bytes[n]
-            frames = snapshot.frames_of(history.stacks[n])
-            return Request(
-                request_bytes=history.sizes_bytes[n],
-                device=device,
-                stream=max(history.streams[n], 0),
-                pool=history.pools.get(n, DEFAULT_POOL),
-                device_free_bytes=free if free != UNKNOWN else None,
-                capturing=any("capture" in name or "use_mem_pool" in name for _, _, name in frames),
-                index=n,
-            )
-    return None
+    n = history.newest_oom()
+    if n is None:
+        return None
+    free = history.device_free_bytes[n]
+    frames = snapshot.frames_of(history.stacks[n])
+    return Request(
+        request_bytes=history.sizes_bytes[n],
+        device=device,
+        stream=max(history.streams[n], 0),
+        pool=history.pools.get(n, DEFAULT_POOL),
+        device_free_bytes=free if free != UNKNOWN else None,
+        capturing=any("capture" in name or "use_mem_pool" in name for _, _, name in frames),
+        index=n,
+    )
 
 
 def fit(snapshot: Snapshot, request: Request) -> Fit:

@@ -1,103 +1,104 @@
-"""Snapshots out of a Parquet file: their state by way of the event table, their histories straight out of its columns."""
+"""Snapshots out of a Parquet file that `oomctl import` wrote: only the columns of their own kinds are read."""
 
 from array import array
-from collections.abc import Iterator
-from operator import le
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from oomctl.analyzers.allocator.recorded import pool_id, recorded_state
-from oomctl.schemas import storage
+from oomctl.analyzers.allocator.recorded import assembled, pool_id
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.heap import DEFAULT_POOL, NO_STACK, UNKNOWN, History, Snapshot
+from oomctl.schemas.narrow import Rows, integers, meanings, values
 
-if TYPE_CHECKING:
-    import duckdb
-
-_STATE = "WHERE kind IN ('segment', 'block', 'stack', 'manifest', 'allocator')"
-_STREAMS = """
-SELECT stream, max(rank) FROM allocator WHERE source = 'snapshot' GROUP BY stream ORDER BY stream
-"""
-_HISTORY = f"""
-SELECT
-    coalesce(device_id, 0) AS device_id, alloc.n AS n, alloc.action AS action,
-    coalesce(CAST(alloc.address AS BIGINT), {UNKNOWN}) AS addresses, coalesce(alloc.size_bytes, {UNKNOWN}) AS sizes_bytes,
-    coalesce(CAST(alloc.cuda_stream AS BIGINT), {UNKNOWN}) AS streams, coalesce(epoch_us(ts), {UNKNOWN}) AS times_us,
-    coalesce(alloc.device_free_bytes, {UNKNOWN}) AS device_free_bytes, alloc.stack_id AS stack_id, alloc.pool_id AS pool_id
-FROM read_parquet($1) WHERE kind = 'alloc' AND stream = $2
-"""
-_INTEGERS = ("addresses", "sizes_bytes", "streams", "times_us", "device_free_bytes")
+_STATE = {
+    "segment": ("address", "total_bytes", "cuda_stream", "size_class", "pool_id", "expandable", "stack_id"),
+    "block": ("segment_address", "address", "size_bytes", "requested_bytes", "state", "stack_id"),
+    "stack": ("stack_id", "file", "line", "function"),
+    "manifest": ("section", "key", "value"),
+}
+_HISTORY = ("n", "action", "address", "size_bytes", "cuda_stream", "pool_id", "device_free_bytes", "stack_id")
+_COLUMNS = ("addresses", "sizes_bytes", "streams", "times_us", "device_free_bytes", "stacks")
 
 
 def imported(path: Path, name: str) -> Iterator[Snapshot]:
-    """The snapshots of a file that `oomctl import` wrote.
+    """The snapshots of a file.
 
     Args:
         path: Where it lies.
         name: What to call it in errors.
 
     Raises:
-        OomctlError: If it is none, of a newer version, or without a snapshot.
+        OomctlError: If it is none of ours, damaged, of a newer version, or without a snapshot.
     """
-    connection = storage.connect()
-    try:
-        storage.load_parquet(connection, path, name, where=_STATE)
-        streams = connection.execute(_STREAMS).fetchall()
-        if not streams:
-            raise OomctlError(f"no allocator snapshot in it ({name})", "import one: oomctl import snapshot.pickle -o FILE")
-        for stream, _ in streams:
-            snapshot, stack_ids = recorded_state(connection, stream)
+    rows = Rows(path, name)
+    state = {kind: _state(rows, kind) for kind in _STATE}
+    histories = _parts(rows)
+    streams = sorted(state["segment"].keys() | histories.keys())
+    if not streams:
+        raise OomctlError(f"no allocator snapshot in it ({name})", "import one: oomctl import snapshot.pickle -o FILE")
+    for stream in streams:
+        segments, blocks, frames, settings = (state[kind].get(stream, []) for kind in _STATE)
+        try:
+            snapshot, stack_ids = assembled(
+                stream,
+                segments=[(device, int(row[0], 16), row[1], int(row[2] or 0), *row[3:]) for device, *row in segments],
+                blocks=[(device, int(row[0], 16), int(row[1], 16), *row[2:]) for device, *row in blocks],
+                frames=[row[1:] for row in frames],
+                settings=[(key, value) for _, section, key, value in settings if section == "allocator"],
+            )
             numbers = {stack_id: number for number, stack_id in enumerate(stack_ids)}
-            snapshot.histories = _histories(connection, path, stream, numbers)
-            yield snapshot
-    finally:
-        connection.close()
+            snapshot.histories = {device: _history(parts, numbers) for device, parts in histories.get(stream, {}).items()}
+        except (TypeError, ValueError) as error:
+            raise OomctlError(f"a snapshot's rows are damaged ({name}): {error}", "import it again") from error
+        yield snapshot
 
 
-def _histories(
-    connection: "duckdb.DuckDBPyConnection", path: Path, stream: str, numbers: dict[str, int]
-) -> dict[int, History]:
-    table = connection.sql(_HISTORY, params=[str(path), stream]).to_arrow_table()
-    devices, places = _integers(table, "device_id"), _integers(table, "n")
-    if not (all(map(le, devices, devices[1:])) and (len(set(devices)) > 1 or all(map(le, places, places[1:])))):
-        table = connection.sql(f"{_HISTORY} ORDER BY device_id, n", params=[str(path), stream]).to_arrow_table()
-        devices = _integers(table, "device_id")
-    found: dict[int, History] = {}
-    at = 0
-    while at < len(devices):
-        device = devices[at]
-        count = devices.count(device)
-        found[device] = _history(table.slice(at, count), numbers)
-        at += count
+def _state(rows: Rows, kind: str) -> dict[str, list[tuple[Any, ...]]]:
+    """(device, columns in their order) of a kind's rows, by stream."""
+    found: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    for stream, device, columns in rows.of(kind, [f"{kind}.{name}" for name in _STATE[kind]]):
+        found[stream] += ((device or 0, *row) for row in zip(*map(values, columns.values()), strict=True))
     return found
 
 
-def _history(table: Any, numbers: dict[str, int]) -> History:
+def _parts(rows: Rows) -> dict[str, dict[int, list[dict[str, Any]]]]:
+    """The parts of each stream's and device's history."""
+    found: dict[str, dict[int, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    for stream, device, columns in rows.of("alloc", ["ts", *(f"alloc.{name}" for name in _HISTORY)]):
+        found[stream][device or 0].append(columns)
+    return found
+
+
+def _history(parts: list[dict[str, Any]], numbers: dict[str, int]) -> History:
     history = History()
-    for name in _INTEGERS:
-        setattr(history, name, _integers(table, name))
-    history.actions = _texts(table, "action", str)
-    history.stacks = array("q", _texts(table, "stack_id", lambda told: numbers.get(told, NO_STACK)))
-    if table["pool_id"].null_count < len(table):
-        history.tells_pools = True
-        pools = _texts(table, "pool_id", pool_id)
-        history.pools = {n: pool for n, pool in enumerate(pools) if pool != DEFAULT_POOL}
-    return history
+    places = array("q")
+    for part in parts:
+        if part["alloc.pool_id"].null_count < len(part["alloc.pool_id"]):
+            history.tells_pools = True
+            pools = enumerate(meanings(part["alloc.pool_id"], pool_id, DEFAULT_POOL), len(history))
+            history.pools |= {n: pool for n, pool in pools if pool != DEFAULT_POOL}
+        history.actions += meanings(part["alloc.action"], str, "")
+        history.addresses += array("q", meanings(part["alloc.address"], lambda told: int(told, 16), UNKNOWN))
+        history.sizes_bytes += integers(part["alloc.size_bytes"], UNKNOWN)
+        history.streams += array("q", meanings(part["alloc.cuda_stream"], int, UNKNOWN))
+        history.times_us += integers(part["ts"], UNKNOWN)
+        history.device_free_bytes += integers(part["alloc.device_free_bytes"], UNKNOWN)
+        history.stacks += array("q", meanings(part["alloc.stack_id"], lambda told: numbers.get(told, NO_STACK), NO_STACK))
+        places += integers(part["alloc.n"], UNKNOWN)
+    return history if places == array("q", range(len(places))) else _in_order(history, places)
 
 
-def _integers(table: Any, name: str) -> "array[int]":
-    values = array("q")
-    for chunk in table[name].chunks:
-        values.frombytes(memoryview(chunk.buffers()[1])[8 * chunk.offset : 8 * (chunk.offset + len(chunk))])
-    return values
+def _in_order(history: History, places: Sequence[int]) -> History:
+    """The entries by their index: a file that joins several keeps only each kind in order."""
+    order = sorted(range(len(places)), key=places.__getitem__)
 
+    def column(name: str) -> Any:
+        values = getattr(history, name)
+        moved = [values[n] for n in order]
+        return array("q", moved) if isinstance(values, array) else moved
 
-def _texts(table: Any, name: str, meaning: Any) -> list[Any]:
-    """A column of few different texts, each turned into what it means once."""
-    values: list[Any] = []
-    for chunk in table[name].dictionary_encode("encode").chunks:
-        meanings = [meaning(told) for told in chunk.dictionary.to_pylist()]
-        codes, indices = array("i"), chunk.indices
-        codes.frombytes(memoryview(indices.buffers()[1])[4 * indices.offset : 4 * (indices.offset + len(indices))])
-        values += map(meanings.__getitem__, codes)
-    return values
+    columns = {name: column(name) for name in ("actions", *_COLUMNS)}
+    pools = {new: history.pools[old] for new, old in enumerate(order) if old in history.pools}
+    return replace(history, **columns, pools=pools)

@@ -1,5 +1,6 @@
 """A snapshot out of the event table, as its reader had it: a verdict is computed from recorded rows."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
@@ -20,7 +21,7 @@ _BLOCKS = """
 SELECT device_id, CAST(segment_address AS BIGINT), CAST(address AS BIGINT), size_bytes, requested_bytes, state, stack_id
 FROM block WHERE stream = $1 ORDER BY seq
 """
-_STACKS = "SELECT stack_id, file, stack_line, function FROM stack WHERE stream = $1 ORDER BY stack_id, depth DESC"
+_FRAMES = "SELECT stack_id, file, stack_line, function FROM stack WHERE stream = $1 ORDER BY seq"
 _EVENTS = """
 WITH later AS (SELECT * FROM alloc WHERE stream = $1 AND device_id = $2 AND n > $3),
 made AS (
@@ -34,6 +35,7 @@ SELECT n, action, CAST(address AS BIGINT), size_bytes, CAST(cuda_stream AS BIGIN
 FROM (FROM made UNION ALL FROM later) ORDER BY n
 """
 BATCH = 10_000
+Row = tuple[Any, ...]
 _SETTINGS = "SELECT key, value FROM manifest WHERE stream = $1 AND section = 'allocator' ORDER BY seq"
 
 
@@ -55,18 +57,43 @@ def recorded_state(
     def rows(sql: str) -> list[tuple[Any, ...]]:
         return connection.execute(sql, [stream]).fetchall()
 
-    frames: dict[Frame, int] = {}
+    snapshot, stack_ids = assembled(stream, rows(_SEGMENTS), rows(_BLOCKS), rows(_FRAMES), rows(_SETTINGS))
+    if index is not None:
+        numbers = {stack_id: number for number, stack_id in enumerate(stack_ids)}
+        before, history = _since(connection, stream, device, index, numbers)
+        if history is not None and changed(history, before):
+            snapshot = rewind(replace(snapshot, histories={device: history}), device, before)
+    return snapshot, stack_ids
+
+
+def assembled(
+    stream: str, segments: Iterable[Row], blocks: Iterable[Row], frames: Iterable[Row], settings: Iterable[Row]
+) -> tuple[Snapshot, list[str]]:
+    """A snapshot from its rows, in the order in which they were recorded.
+
+    Args:
+        stream: Of the rows.
+        segments: (device, address, total_bytes, cuda_stream, size_class, pool_id, expandable, stack_id).
+        blocks: (device, segment_address, address, size_bytes, requested_bytes, state, stack_id).
+        frames: (stack_id, file, line, function), stack by stack, outermost first.
+        settings: (key, value).
+
+    Returns:
+        The snapshot, without a history, and the `stack_id` of each of its stacks.
+    """
+    known: dict[Frame, int] = {}
     stacks: list[tuple[int, ...]] = []
     numbers: dict[str, int] = {}
-    for stack_id, told in groupby(rows(_STACKS), itemgetter(0)):
+    for stack_id, told in groupby(frames, itemgetter(0)):
         numbers[stack_id] = len(stacks)
-        stacks.append(tuple(frames.setdefault((r[1] or "", r[2] or 0, r[3] or ""), len(frames)) for r in told))
-    blocks: dict[tuple[int, int], list[Block]] = {}
-    for device, home, address, size, requested, state, stack_id in rows(_BLOCKS):
-        blocks.setdefault((device, home), []).append(
+        numbered = [known.setdefault((row[1] or "", row[2] or 0, row[3] or ""), len(known)) for row in told]
+        stacks.append(tuple(reversed(numbered)))
+    by_home: dict[tuple[int, int], list[Block]] = {}
+    for device, home, address, size, requested, state, stack_id in blocks:
+        by_home.setdefault((device, home), []).append(
             Block(address, size, requested, state, numbers.get(stack_id, NO_STACK))
         )
-    segments = [
+    found = [
         Segment(
             device=device,
             address=address,
@@ -76,17 +103,12 @@ def recorded_state(
             pool=pool_id(pool),
             expandable=bool(expandable),
             stack=numbers.get(stack_id, NO_STACK),
-            blocks=tuple(blocks.get((device, address), ())),
+            blocks=tuple(by_home.get((device, address), ())),
         )
-        for device, address, total, cuda_stream, size_class, pool, expandable, stack_id in rows(_SEGMENTS)
+        for device, address, total, cuda_stream, size_class, pool, expandable, stack_id in segments
     ]
-    settings = {key: _setting(value) for key, value in rows(_SETTINGS)}
-    snapshot = Snapshot(stream, segments, {}, stacks, list(frames), settings)
-    if index is not None:
-        before, history = _since(connection, stream, device, index, numbers)
-        if history is not None and changed(history, before):
-            snapshot = rewind(replace(snapshot, histories={device: history}), device, before)
-    return snapshot, list(numbers)
+    told_settings = {key: _setting(value) for key, value in settings}
+    return Snapshot(stream, found, {}, stacks, list(known), told_settings), list(numbers)
 
 
 def _since(

@@ -3,16 +3,15 @@
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import accumulate, repeat
-from operator import add, and_, mul
+from itertools import accumulate, compress
 
 import msgspec
 
 from oomctl.analyzers.allocator.model.settings import settings_of
 from oomctl.analyzers.allocator.rules import ROUND_BYTES
-from oomctl.schemas.heap import NO_STACK, History, Snapshot
+from oomctl.schemas.heap import History, Snapshot
 
-_ALLOCATES = {"alloc": 1, "free_completed": -1, "free": -1}
+_FREES = ("free_completed", "free")
 _RESERVES = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
 
 
@@ -45,31 +44,32 @@ def replay(snapshot: Snapshot, device: int) -> Timeline | None:
     settings = settings_of(snapshot.settings)
     sizes: Iterable[int] = history.sizes_bytes
     if any(settings.divisions):
-        rounded: Iterable[int] = (settings.block_bytes(max(size, 0)) for size in sizes)
-    else:
-        up = ROUND_BYTES - 1
-        rounded = map(and_, map(add, sizes, repeat(up)), repeat(~up))
-    allocated = _anchored(map(mul, map(_ALLOCATES.get, history.actions, repeat(0)), rounded), active_end)
-    return Timeline(allocated, _steps(history, reserved_end), allocated.index(max(allocated)))
+        sizes = [settings.block_bytes(max(size, 0)) for size in sizes]
+    up, blocks = ROUND_BYTES - 1, -ROUND_BYTES
+    moves = [
+        size + up & blocks if action == "alloc" else -(size + up & blocks) if action in _FREES else 0
+        for action, size in zip(history.actions, sizes, strict=True)
+    ]
+    levels = list(accumulate(moves, initial=active_end - sum(moves)))[1:]
+    return Timeline(array("q", levels), _steps(history, reserved_end), levels.index(max(levels)))
 
 
 def holders_at_end(snapshot: Snapshot, device: int) -> list[Holder]:
     """Who holds the active blocks of the snapshot, the largest first; a block without a stack has that of its alloc."""
-    made = _last_allocations(snapshot.histories.get(device))
+    late = snapshot.late_stacks(device)
     held: dict[int, Holder] = {}
     for segment in snapshot.segments:
         if segment.device != device:
             continue
         for block in segment.blocks:
             if block.state != "inactive":
-                stack = block.stack if block.stack != NO_STACK else made.get(block.address, NO_STACK)
-                _hold(held, stack, block.size_bytes)
+                _hold(held, late.get(block.address, block.stack), block.size_bytes)
     return _sorted(held)
 
 
 def _steps(history: History, end: int) -> "array[int]":
     """Reserved bytes: segments come and go seldom, and in between nothing changes."""
-    moves = [n for n, action in enumerate(history.actions) if action in _RESERVES]
+    moves = list(compress(range(len(history)), map(_RESERVES.__contains__, history.actions)))
     level = end - sum(_RESERVES[history.actions[n]] * history.sizes_bytes[n] for n in moves)
     levels, at = array("q"), 0
     for n in moves:
@@ -77,22 +77,6 @@ def _steps(history: History, end: int) -> "array[int]":
         level += _RESERVES[history.actions[n]] * history.sizes_bytes[n]
         at = n
     return levels + array("q", [level]) * (len(history) - at)
-
-
-def _anchored(moves: Iterable[int], end: int) -> "array[int]":
-    """Running sums that end with a known value."""
-    sums = list(accumulate(moves))
-    return array("q", list(map(add, sums, repeat(end - sums[-1]))) if sums[-1] != end else sums)
-
-
-def _last_allocations(history: History | None) -> dict[int, int]:
-    if history is None:
-        return {}
-    return {
-        address: stack
-        for action, address, stack in zip(history.actions, history.addresses, history.stacks, strict=True)
-        if action == "alloc"
-    }
 
 
 def _hold(held: dict[int, Holder], stack: int, size: int) -> None:

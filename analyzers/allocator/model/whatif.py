@@ -118,11 +118,10 @@ def ask(snapshot: Snapshot, device: int, settings: Settings, room_bytes: int | N
 def room_at_oom(snapshot: Snapshot, device: int) -> int | None:
     """Reserved and free together at the newest `oom` entry: what the process could have had; None without one."""
     history = snapshot.histories[device]
-    for n in range(len(history) - 1, -1, -1):
-        if history.actions[n] == "oom" and history.device_free_bytes[n] != UNKNOWN:
-            reserved = sum(segment.total_bytes for segment in rewind(snapshot, device, n).segments)
-            return reserved + history.device_free_bytes[n]
-    return None
+    n = history.newest_oom()
+    if n is None or history.device_free_bytes[n] == UNKNOWN:
+        return None
+    return sum(segment.total_bytes for segment in rewind(snapshot, device, n).segments) + history.device_free_bytes[n]
 
 
 def describe(settings: Settings) -> str:

@@ -1,6 +1,7 @@
 """The failed allocation that a snapshot was taken for, as the row of an out-of-memory event."""
 
 import re
+from operator import itemgetter
 from typing import Any
 
 from oomctl.schemas.heap import DEFAULT_POOL, NO_STACK, UNKNOWN, History, Snapshot
@@ -22,15 +23,11 @@ def failure(snapshot: Snapshot) -> Failure | None:
     A history of one entry loses its `oom` entry to the `snapshot` entry that follows. An allocator that fails has flushed
     its cache before: whoever names a file after an OOM, and no whole segment is left to give back, saved it at the OOM.
     """
-    newest: tuple[int, int] | None = None
-    for device, history in snapshot.histories.items():
-        for n in range(len(history) - 1, -1, -1):
-            if history.actions[n] == "oom" and history.sizes_bytes[n] > 0:
-                if newest is None or history.times_us[n] > snapshot.histories[newest[0]].times_us[newest[1]]:
-                    newest = (device, n)
-                break
-    if newest is not None:
-        return _entry(snapshot, *newest)
+    each = ((device, history, history.newest_oom()) for device, history in snapshot.histories.items())
+    failed = [(history.times_us[n], device, n) for device, history, n in each if n is not None]
+    if failed:
+        _, device, n = max(failed, key=itemgetter(0))
+        return _entry(snapshot, device, n)
     if _NAMED.search(snapshot.name.rsplit("/", 1)[-1]) and _flushed(snapshot):
         return _inferred(snapshot)
     return None

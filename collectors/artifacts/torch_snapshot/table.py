@@ -4,6 +4,7 @@ Their order within the stream: settings, stacks, each device's history with the 
 segments with their blocks, and the counters that they add up to.
 """
 
+from array import array
 from collections.abc import Iterator
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,8 @@ _ALLOC = f"""(
     SELECT
         make_timestamp(nullif(time_us, {UNKNOWN})) AS ts,
         CASE WHEN time_us = {UNKNOWN} THEN 'none' ELSE 'exact' END AS ts_quality,
-        $stream AS stream, seq, $worker AS worker, '1' AS incarnation, $rank::BIGINT AS rank, $device::BIGINT AS device_id,
-        'snapshot' AS source, 'measured' AS quality,
+        $stream AS stream, $first::BIGINT + n AS seq, $worker AS worker, '1' AS incarnation, $rank::BIGINT AS rank,
+        $device::BIGINT AS device_id, 'snapshot' AS source, 'measured' AS quality,
         struct_pack(
             snapshot_id := $stream, n := n, action := action, address := CASE WHEN addr >= 0 THEN printf('0x%x', addr) END,
             size_bytes := nullif(size_bytes, {UNKNOWN}), cuda_stream := nullif(cuda_stream, {UNKNOWN})::VARCHAR,
@@ -81,19 +82,18 @@ def _load_history(
     pools = [_pool_name(history.pools.get(n, DEFAULT_POOL)) for n in told]
     table = pa.table(
         {
-            "seq": pa.array(range(first_seq, first_seq + length), pa.int64()),
-            "n": pa.array(range(length), pa.int64()),
+            "n": _column(array("q", range(length))),
             "action": pa.array(history.actions, pa.string()),
-            "addr": pa.array(history.addresses, pa.int64()),
-            "size_bytes": pa.array(history.sizes_bytes, pa.int64()),
-            "cuda_stream": pa.array(history.streams, pa.int64()),
-            "time_us": pa.array(history.times_us, pa.int64()),
-            "device_free_bytes": pa.array(history.device_free_bytes, pa.int64()),
-            "stack": pa.array(history.stacks, pa.int64()),
+            "addr": _column(history.addresses),
+            "size_bytes": _column(history.sizes_bytes),
+            "cuda_stream": _column(history.streams),
+            "time_us": _column(history.times_us),
+            "device_free_bytes": _column(history.device_free_bytes),
+            "stack": _column(history.stacks),
             "pool_id": pa.array(pools, pa.string()) if pools else pa.nulls(length, pa.string()),
         }
     )
-    bound = {name: common[name] for name in ("stream", "worker", "rank", "device")}
+    bound = {"first": first_seq} | {name: common[name] for name in ("stream", "worker", "rank", "device")}
     for start in range(0, length, storage.CHUNK_ROWS):
         connection.register("oomctl_history", table.slice(start, storage.CHUNK_ROWS))
         connection.execute(ddl.insert(KINDS["alloc"], _ALLOC), bound)
@@ -102,13 +102,20 @@ def _load_history(
             connection.execute("CHECKPOINT")  # compresses what was added
 
 
+def _column(values: "array[int]") -> Any:
+    """The same memory as a column of Arrow, which would look at each element otherwise."""
+    import pyarrow as pa
+
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
+
+
 def _state(snapshot: Snapshot, common: dict[str, Any], seqs: Iterator[int]) -> Iterator[Row]:
     failed = failure(snapshot)
     if failed is not None:
         device, ts, quality, fields = failed
         when = {"ts": ts, "ts_quality": "exact"} if ts is not None else {}
         yield make_row("oom", fields, {**common, **when, "device_id": device, "quality": quality, "seq": next(seqs)})
-    made = _allocated_by(snapshot)
+    late = {device: snapshot.late_stacks(device) for device in snapshot.devices}
     for segment in snapshot.segments:
         place = {**common, "device_id": segment.device}
         yield make_row("segment", _segment(snapshot.name, segment), {**place, "seq": next(seqs)})
@@ -116,28 +123,12 @@ def _state(snapshot: Snapshot, common: dict[str, Any], seqs: Iterator[int]) -> I
             fields = {
                 "snapshot_id": snapshot.name, "segment_address": hex(segment.address), "address": hex(block.address),
                 "size_bytes": block.size_bytes, "requested_bytes": block.requested_bytes, "state": block.state,
-                "stack_id": _stack_id(made.get((segment.device, block.address), block.stack)),
+                "stack_id": _stack_id(late[segment.device].get(block.address, block.stack)),
             }  # fmt: skip
             yield make_row("block", fields, {**place, "seq": next(seqs)})
     for device in snapshot.devices:
         segments = [segment for segment in snapshot.segments if segment.device == device]
         yield make_row("allocator", _counters(segments), {**common, "device_id": device, "seq": next(seqs)})
-
-
-def _allocated_by(snapshot: Snapshot) -> dict[tuple[int, int], int]:
-    """(device, address) of blocks in use without a stack, to that of their allocation in the history."""
-    bare = {
-        (segment.device, block.address)
-        for segment in snapshot.segments
-        for block in segment.blocks
-        if block.state != "inactive" and block.stack == NO_STACK
-    }
-    return {
-        (device, address): stack
-        for device, history in (snapshot.histories.items() if bare else ())
-        for action, address, stack in zip(history.actions, history.addresses, history.stacks, strict=True)
-        if action == "alloc" and (device, address) in bare
-    }
 
 
 def _segment(name: str, segment: Segment) -> dict[str, Any]:
