@@ -203,7 +203,7 @@ class Incident(msgspec.Struct, kw_only=True, rename={"oom_class": "class"}):
     rank_name: str | None = None
     requested_bytes: int | None = None
     short_bytes: int | None = None
-    """Requested less free on the device; good to the print resolution."""
+    """Requested less free on the device, below a limit; good to the print resolution; None where that was enough."""
     causes: list[Cause] = []
     evidence: list[Evidence] = []
     against: list[Evidence] = []

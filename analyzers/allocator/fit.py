@@ -1,5 +1,6 @@
 """Why an allocation did not fit: each cause is undone on paper, and what that gives back is held against what was short."""
 
+import re
 from dataclasses import replace
 from typing import Literal
 
@@ -22,11 +23,17 @@ BASELINE_BYTES = 512 << 20
 """Of the non-PyTorch memory of a process: its context and libraries; real messages tell 0.1 to 0.7 GiB."""
 FULL_RATIO = 0.95
 """Of what the process could have had: allocated to that share, reclaiming would not have been enough for long."""
+_OUTSIDE: tuple[Cause, ...] = ("non_torch", "other_process")
+"""What lies outside of PyTorch: less of it gives no room below a limit that counts PyTorch's own memory."""
+_FRACTION = re.compile(r"per_process_memory_fraction\s*:\s*(\d*\.?\d+)")
 HELPS: dict[Cause, tuple[str, ...]] = {
     "limit": ("raise the memory fraction that the process set on itself",),
     "allocator_anomaly": ("was it taken in an OOM observer? If so, see pytorch#189504, or unset throw_on_cudamalloc_oom",),
     "flush_skipped": ("capture fewer or smaller graphs, or empty the cache before the capture begins",),
-    "driver_refusal": ("the device had room: look for limits of address space, fabric or driver, not for memory",),
+    "driver_refusal": (
+        "did the process set itself a memory fraction? No snapshot tells that: try `snapshot FILE --limit SIZE`",
+        "the device had room: look for limits of address space, fabric or driver, not for memory",
+    ),
     "fragmentation": (
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
         "max_split_size_mb below the size of the large requests",
@@ -66,7 +73,11 @@ class Margin(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Fit(msgspec.Struct, kw_only=True):
-    """What the test found. `short_bytes` is an upper bound where free device memory is unknown (`assumed_full`)."""
+    """What the test found.
+
+    `short_bytes` is what a new segment lacked of the device's free memory, or of what the process's own limit left: the
+    larger of the two. It is an upper bound where neither is known (`assumed_full`).
+    """
 
     request: Request
     block_bytes: int
@@ -114,15 +125,17 @@ def fit(snapshot: Snapshot, request: Request) -> Fit:
     every = pools(snapshot, request.device)
     name = f"{request.pool[0]}.{request.pool[1]}"
     eligible = [p for p in every if (p.pool, p.stream, p.size_class) == (name, request.stream, wanted_class)]
-    free = request.device_free_bytes
-    short = max(segment - (free or 0), 0)
+    limit, free = request.limit_bytes, request.device_free_bytes
+    allowed = None if limit is None else max(limit - total(every, "reserved_bytes"), 0)
+    rooms = [room for room in (free, allowed) if room is not None]
+    short = max(segment - min(rooms, default=0), 0)
     served = _served(snapshot, request, settings)
     result = Fit(
         request=request,
         block_bytes=block,
         segment_bytes=segment,
         short_bytes=short,
-        assumed_full=free is None,
+        assumed_full=not rooms,
         eligible_free_bytes=total(eligible, "inactive_bytes"),
         eligible_largest_bytes=max((p.largest_free_block_bytes for p in eligible), default=0),
         eligible_usable_bytes=_largest_usable(snapshot, request, block, wanted_class),
@@ -131,10 +144,10 @@ def fit(snapshot: Snapshot, request: Request) -> Fit:
         served=served,
         cause=None,
         also=[],
-        margins=_margins(every, request, short),
+        margins=_margins(every, request, short, allowed is None or allowed >= segment),
         helps=[],
     )
-    result.cause, result.also = _decide(every, request, result)
+    result.cause, result.also = _decide(every, request, result, limits_itself(snapshot))
     result.helps = [text for cause in (result.cause, *result.also) if cause for text in HELPS[cause]]
     return result
 
@@ -145,7 +158,7 @@ def _served(snapshot: Snapshot, request: Request, settings: Settings) -> Served 
         return None
     given: list[str] = []
     allocator = Allocator(
-        Device(request.device_free_bytes or 0),
+        Device(request.device_free_bytes if request.device_free_bytes is not None else request.limit_bytes or 0),
         replace(settings, limit_bytes=request.limit_bytes),
         lambda action, *_: given.append(action) if action in ("segment_free", "segment_unmap") else None,
     )
@@ -180,7 +193,7 @@ def _largest_usable(snapshot: Snapshot, request: Request, block_bytes: int, size
     return best
 
 
-def _margins(every: list[Pool], request: Request, short: int) -> list[Margin]:
+def _margins(every: list[Pool], request: Request, short: int, allowed: bool) -> list[Margin]:
     default = [p for p in every if not p.private]
     same = [p for p in default if p.stream == request.stream]
     other = [p for p in default if p.stream != request.stream]
@@ -194,19 +207,33 @@ def _margins(every: list[Pool], request: Request, short: int) -> list[Margin]:
         ("other_process", request.others_bytes),
     ]
     return [
-        Margin(cause=cause, reclaim_bytes=gain, sufficient=None if gain is None else short > 0 and gain >= short)
+        Margin(
+            cause=cause,
+            reclaim_bytes=gain,
+            sufficient=None if gain is None else 0 < short <= gain and (allowed or cause not in _OUTSIDE),
+        )
         for cause, gain in reclaims
     ]
 
 
-def _decide(every: list[Pool], request: Request, found: Fit) -> tuple[Cause | None, list[Cause]]:
+def limits_itself(snapshot: Snapshot) -> bool:
+    """Whether PYTORCH_CUDA_ALLOC_CONF sets a memory fraction; of which total, no snapshot tells."""
+    found = (_FRACTION.search(str(value)) for key, value in snapshot.settings.items() if key.endswith("ALLOC_CONF"))
+    return any(float(match[1]) < 1 for match in found if match is not None)
+
+
+def _decide(every: list[Pool], request: Request, found: Fit, limited: bool) -> tuple[Cause | None, list[Cause]]:
     """The cause and those that would have sufficed too, in the order in which the allocator would have met them."""
     free, limit = request.device_free_bytes, request.limit_bytes
-    room = free is not None and free >= found.segment_bytes
+    room = limit is not None if free is None else free >= found.segment_bytes
     reserved = total(every, "reserved_bytes")
-    if limit is not None and room and reserved + found.segment_bytes > limit and not found.served:
-        return "limit", []
-    if request.index is None and found.fits:
+    largest_first = sorted(found.margins, key=lambda margin: -(margin.reclaim_bytes or 0))  # ties: the margins' own order
+    enough = [margin.cause for margin in largest_first if margin.sufficient]
+    failed = request.index is not None
+    reached = limited and failed if limit is None else reserved + found.segment_bytes > limit
+    if room and reached and found.served in (None, "device"):
+        return "limit", enough
+    if not failed and found.fits:
         return None, []  # asked about, not failed
     if found.served == "cache":
         return "allocator_anomaly", []
@@ -219,8 +246,4 @@ def _decide(every: list[Pool], request: Request, found: Fit) -> tuple[Cause | No
         could = request.total_bytes - outside
         if total(every, "allocated_bytes") >= FULL_RATIO * could:
             return "exhaustion", []
-    enough = [margin for margin in found.margins if margin.sufficient]
-    if not enough:
-        return "exhaustion", []
-    enough.sort(key=lambda margin: -(margin.reclaim_bytes or 0))  # stable: the order of the margins breaks ties
-    return enough[0].cause, [margin.cause for margin in enough[1:]]
+    return (enough[0], enough[1:]) if enough else ("exhaustion", [])

@@ -3,6 +3,7 @@
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from oomctl.analyzers.allocator.components import component, words
 from oomctl.analyzers.allocator.fit import Fit, Request, fit, oom_request
@@ -63,7 +64,13 @@ class Report(msgspec.Struct, kw_only=True):
 
 
 def report(
-    snapshot: Snapshot, device: int, at: str | None, by: Grouping, request: Request | None, rank: int | None = None
+    snapshot: Snapshot,
+    device: int,
+    at: str | None,
+    by: Grouping,
+    request: Request | None,
+    rank: int | None = None,
+    limit_bytes: int | None = None,
 ) -> Report:
     """Everything about a device.
 
@@ -74,6 +81,7 @@ def report(
         by: What holders are summed by.
         request: An allocation to try; None takes the snapshot's newest oom entry, if that is the device's.
         rank: Of the file, where known.
+        limit_bytes: What the process allowed itself, where known; no snapshot tells it.
 
     Raises:
         OomctlError: If `at` names no instant of the history.
@@ -94,9 +102,10 @@ def report(
     found = pools(seen, device)
     tried = None
     if request is not None:
-        tried = fit(seen, request)
+        tried = fit(seen, replace(request, limit_bytes=limit_bytes))
     elif failed is not None and failed.index is not None and history is not None:
-        tried = fit(rewind(snapshot, device, failed.index) if changed(history, failed.index) else snapshot, failed)
+        then = rewind(snapshot, device, failed.index) if changed(history, failed.index) else snapshot
+        tried = fit(then, replace(failed, limit_bytes=limit_bytes))
     sums = {name: total(found, f"{name}_bytes") for name in SUMS}
     return Report(
         file=snapshot.name,

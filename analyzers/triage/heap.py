@@ -26,7 +26,7 @@ _SAYS: dict[FitCause, str] = {
     "limit": "a limit that the process set on itself refused it",
     "allocator_anomaly": "a free block, or a flush of the cache, should have served it",
     "flush_skipped": "cached segments would have been enough, but none is given back while a graph is captured",
-    "driver_refusal": "the device had room, and the driver refused",
+    "driver_refusal": "the device had room, and still it was refused: by the driver, or by a limit that nothing here tells",
     "fragmentation": "enough was free in its own pool, in holes between blocks in use",
     "private_pools": "enough was free in private pools (CUDA graphs), which serve nobody else",
     "other_streams": "enough was free in blocks of other streams, or pending there",
@@ -140,8 +140,8 @@ class Heap:
             return [Cause(cause=why, bytes=self.reclaimable_bytes, detail=detail, cites=cite([self.row]))]
         gains = {margin.cause: margin.reclaim_bytes for margin in found.margins}
         told = [f"{name.replace('_', ' ')} {size(gain)}" for name, gain in gains.items() if gain]
-        short = f"{'at most ' if found.assumed_full else ''}{size(found.short_bytes)} short"
-        detail = f"{_SAYS[why]}; {short}; reclaimable: {', '.join(told) or 'nothing'}"
+        short = f"{'at most ' if found.assumed_full else ''}{size(found.short_bytes)} short; " if found.short_bytes else ""
+        detail = f"{_SAYS[why]}; {short}reclaimable: {', '.join(told) or 'nothing'}"
         return [Cause(cause=why, bytes=gains.get(found.cause or "exhaustion"), detail=detail, cites=cite([self.row]))]
 
     def told(self, state: AllocatorState) -> AllocatorState:

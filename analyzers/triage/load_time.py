@@ -71,7 +71,9 @@ def assess(case: Case) -> Assessment:
         result.object("the device was already taken by a life of the worker that had ended", 0.6, overlap[:2])
     if case.stage in ("serving", "warm_up") and case.frame_phase not in ("load_time",):
         result.object("the weights had been loaded before", 0.6, case.stage_rows)
-    if not result.causes and result.evidence:
+    if case.heap is not None and case.heap.why == "driver_refusal":
+        result.causes = [cause for cause in result.causes if cause.cause != "weights_exceed_device"]  # there was room
+    elif not result.causes and result.evidence:
         result.causes.append(
             Cause(
                 cause="weights_exceed_device",

@@ -24,7 +24,7 @@
 -- column requested_tokens: KV tokens asked for
 -- column available_tokens: KV tokens free
 -- column requests: requests preempted, retracted or dropped
--- column short_bytes: requested less what was free
+-- column short_bytes: requested less what was free below the ceiling; NULL where that was enough
 SELECT
     stream, seq, line, api, error_type, message, requested_bytes, total_bytes, free_bytes, own_process_bytes, others_bytes,
     other_processes_bytes, allocated_bytes, allocated_true_bytes, cached_free_bytes, private_free_bytes, framework_bytes,

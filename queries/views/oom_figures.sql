@@ -41,7 +41,7 @@
 -- column ceiling_bytes: capacity, or the limit set by a memory fraction where there is one
 -- column non_framework_bytes: own process less framework: context, libraries, collectives, graphs' own memory
 -- column others_bytes: device less own process less free: everybody else, where the own process is known
--- column short_bytes: requested less what was free below the ceiling
+-- column short_bytes: requested less what was free below the ceiling; NULL where that was enough, and something else refused
 CREATE VIEW oom_figures AS
 WITH parts AS (
     SELECT
@@ -60,14 +60,20 @@ WITH parts AS (
         coalesce(reserved_bytes, allocated_bytes + reserved_unallocated_bytes) AS framework_bytes,
         coalesce(limit_bytes, total_bytes) AS ceiling_bytes
     FROM oom
+),
+rooms AS (
+    SELECT
+        *,
+        CASE
+            WHEN limit_bytes IS NOT NULL AND framework_bytes IS NOT NULL
+                THEN least(coalesce(free_bytes, limit_bytes), greatest(limit_bytes - framework_bytes, 0))
+            ELSE free_bytes
+        END AS room_bytes
+    FROM parts
 )
 SELECT
-    *,
+    * EXCLUDE (room_bytes),
     own_process_bytes - framework_bytes AS non_framework_bytes,
     coalesce(total_bytes - own_process_bytes - free_bytes, other_processes_bytes) AS others_bytes,
-    requested_bytes - CASE
-        WHEN limit_bytes IS NOT NULL AND framework_bytes IS NOT NULL
-            THEN least(coalesce(free_bytes, limit_bytes), greatest(limit_bytes - framework_bytes, 0))
-        ELSE free_bytes
-    END AS short_bytes
-FROM parts;
+    CASE WHEN requested_bytes > room_bytes THEN requested_bytes - room_bytes END AS short_bytes
+FROM rooms;

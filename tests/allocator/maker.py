@@ -29,7 +29,7 @@ class Run:
         self.totals: list[tuple[int, int]] = []
         """(reserved, active) after each entry, as the model counts them."""
         self.allocator = Allocator(self.device, settings or Settings(), self._segment)
-        self._keep = keep
+        self.keep = keep
         self._clock = itertools.count(1_700_000_000_000_000)
         self._frames: dict[str, list[dict[str, Any]]] = {}
         self._part = "step"
@@ -66,7 +66,7 @@ class Run:
     def document(self, pools: bool = True) -> dict[str, Any]:
         """As torch.cuda.memory._snapshot() gives it; `pools` as from PyTorch 2.12 on."""
         settings = self.allocator.settings
-        trace = self.trace[-self._keep :] if self._keep is not None else list(self.trace)
+        trace = self.trace[-self.keep :] if self.keep is not None else list(self.trace)
         if not pools:
             trace = [{key: value for key, value in entry.items() if key != "pool_id"} for entry in trace]
         return {

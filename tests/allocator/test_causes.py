@@ -28,6 +28,36 @@ def test_the_truth_is_found(name: str, which: int) -> None:
     assert (name.split(",")[0] == failure.cause) == (which == 0)
 
 
+def test_below_a_limit_the_shortage_is_the_limits() -> None:
+    failure = PAIRS["limit"][0]()
+    found = _tested(failure)
+    asked = found.request
+    assert asked.device_free_bytes is not None and asked.device_free_bytes > found.segment_bytes
+    assert found.short_bytes == 50 * MIB  # 150 of 200 MiB are reserved, and 100 were asked for
+    outside = msgspec.structs.replace(asked, own_process_bytes=900 * MIB, others_bytes=900 * MIB)
+    margins = {margin.cause: margin.sufficient for margin in fit(failure.run.snapshot(), outside).margins}
+    assert margins["non_torch"] is margins["other_process"] is False  # a limit counts only what PyTorch has reserved
+    alone = fit(failure.run.snapshot(), Request(request_bytes=asked.request_bytes, limit_bytes=200 * MIB))
+    assert (alone.cause, alone.short_bytes, alone.assumed_full) == ("limit", 50 * MIB, False)
+
+
+@pytest.mark.parametrize(
+    ("settings_", "cause"),
+    [
+        ({}, "driver_refusal"),
+        ({"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:False,per_process_memory_fraction:0.5"}, "limit"),
+        ({"PYTORCH_ALLOC_CONF": "per_process_memory_fraction: 1.0"}, "driver_refusal"),
+    ],
+)
+def test_a_fraction_in_the_settings_is_a_limit(settings_: dict[str, str], cause: str) -> None:
+    snapshot = PAIRS["limit"][0]().run.snapshot()
+    snapshot.settings |= settings_
+    asked = oom_request(snapshot, 0)
+    assert asked is not None
+    found = fit(snapshot, asked)
+    assert (found.cause, found.short_bytes) == (cause, 0)
+
+
 @settings(max_examples=150, deadline=None)
 @given(programs(), st.integers(1, 120 * MIB), st.integers(0, 60), st.integers(0, 1))
 def test_it_fits_where_the_run_would_have_gone_on(

@@ -81,7 +81,11 @@ def test_whatif(tmp_path: Path) -> None:
     ran = oomctl("snapshot", "whatif", str(path), "--expandable-segments", "--json")
     assert ran.code == 0, ran.err
     (found,) = json.loads(ran.out)["questions"]
-    assert (found["model"]["parted_at"], found["recorded"]["fits"], found["asked"]["fits"]) == (None, False, True)
+    assert (found["model"]["parted_at"], found["status"]) == (None, "fits")
+    path.write_bytes(pickle.dumps({**fragmented().document(), "device_traces": [fragmented().trace[-1:]]}))
+    page = oomctl("snapshot", "whatif", str(path), "--expandable-segments").out
+    assert "was not reproduced" in page and "FITTED" not in page
+    path.write_bytes(pickle.dumps(fragmented().document()))
     page = oomctl("snapshot", "whatif", str(path), "--max-split-size", "40MiB").out
     assert "max_split_size_mb:40" in page and "the model follows all" in page
     oomctl("snapshot", "whatif", str(path)).assert_fails(2, "setting")

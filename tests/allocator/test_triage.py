@@ -69,6 +69,15 @@ def test_too_few_holes_are_no_fragmentation(tmp_path: Path) -> None:
     assert found["allocator_at_oom"]["why"] == "exhaustion"
 
 
+@pytest.mark.parametrize("frames", [LOADS, STEPS])
+def test_what_was_refused_with_room_on_the_device_was_not_short(tmp_path: Path, frames: list[dict[str, Any]]) -> None:
+    """A memory fraction that the process set on itself looks so: no snapshot tells of it."""
+    heap = document(segment(1 << 40, block(600 * MIB, frames=frames)), trace=[oom(192 * MIB, 78 * GIB, frames=frames)])
+    (found,) = _incidents(_put(tmp_path, "snap.pickle", heap))
+    assert found["short_bytes"] is None
+    assert [cause["cause"] for cause in found["causes"]] == ["driver_refusal"]
+
+
 def test_the_log_and_the_snapshot_of_one_failure_are_one_incident(tmp_path: Path) -> None:
     log = _log(tmp_path)
     (alone,) = _incidents(log)

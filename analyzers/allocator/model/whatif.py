@@ -1,6 +1,7 @@
 """What a recorded run would have come to under other settings."""
 
 from dataclasses import replace
+from typing import Literal
 
 import msgspec
 
@@ -9,21 +10,26 @@ from oomctl.analyzers.allocator.model.check import Check, Pools, check
 from oomctl.analyzers.allocator.model.device import Device
 from oomctl.analyzers.allocator.model.settings import Settings, settings_of
 from oomctl.analyzers.allocator.rewind import rewind
-from oomctl.schemas.heap import UNKNOWN, PoolId, Snapshot
+from oomctl.schemas.heap import UNKNOWN, History, PoolId, Snapshot
 
 
 class Outcome(msgspec.Struct, kw_only=True):
     """What the history's requests would have come to under some settings."""
 
     settings: str
-    fits: bool
     failed_at: int | None
-    """Index of the request that no longer fits; None where all do."""
+    """Index of the request that does not fit; None where all do, or where already the blocks before the history do not."""
     failed_bytes: int | None
+    """Of that request, or block; None where all fit."""
     peak_reserved_bytes: int
     peak_active_bytes: int
     reserved_bytes: int
     retries: int
+
+    @property
+    def fits(self) -> bool:
+        """Whether every request was served."""
+        return self.failed_bytes is None
 
 
 def whatif(snapshot: Snapshot, device: int, settings: Settings, room_bytes: int | None) -> Outcome:
@@ -71,7 +77,6 @@ def whatif(snapshot: Snapshot, device: int, settings: Settings, room_bytes: int 
                 allocator.free(address)
     return Outcome(
         settings=describe(settings),
-        fits=failed is None,
         failed_at=failed[0] if failed is not None else None,
         failed_bytes=failed[1] if failed is not None else None,
         peak_reserved_bytes=max(peak, allocator.reserved_bytes),
@@ -81,11 +86,18 @@ def whatif(snapshot: Snapshot, device: int, settings: Settings, room_bytes: int 
     )
 
 
+Status = Literal["fits", "does_not_fit", "not_reproduced", "nothing_failed"]
+"""`not_reproduced`: under its own settings the model serves what failed, or fails elsewhere: of others nothing can be said.
+`nothing_failed`: neither in the history nor in the room that was given; only the peaks are compared."""
+
+
 class Question(msgspec.Struct, kw_only=True):
     """What `oomctl snapshot whatif` answers for one device of one file."""
 
     file: str
     device: int
+    status: Status
+    """Whether the request that failed would have been served under the settings asked about."""
     room_bytes: int | None
     """What the process could take from the device; None where neither the history nor the user tells."""
     model: Check
@@ -105,14 +117,29 @@ def ask(snapshot: Snapshot, device: int, settings: Settings, room_bytes: int | N
     """
     told = settings_of(snapshot.settings, settings.limit_bytes)
     room = room_bytes if room_bytes is not None else room_at_oom(snapshot, device)
+    recorded, asked = (whatif(snapshot, device, each, room) for each in (told, settings))
     return Question(
         file=snapshot.name,
         device=device,
+        status=_status(snapshot.histories[device], recorded, asked),
         room_bytes=room,
         model=check(snapshot, device, settings.limit_bytes),
-        recorded=whatif(snapshot, device, told, room),
-        asked=whatif(snapshot, device, settings, room),
+        recorded=recorded,
+        asked=asked,
     )
+
+
+def _status(history: History, recorded: Outcome, asked: Outcome) -> Status:
+    failed = recorded.failed_at
+    if "oom" in history.actions:
+        if failed is None or history.actions[failed] != "oom":
+            return "not_reproduced"
+    elif recorded.fits:
+        return "nothing_failed"
+    elif failed is None:
+        return "not_reproduced"  # the room that was given does not even hold what was there before
+    # What the program did after its failure is not known: only up to there can the two be compared.
+    return "fits" if asked.fits or (asked.failed_at is not None and asked.failed_at > failed) else "does_not_fit"
 
 
 def room_at_oom(snapshot: Snapshot, device: int) -> int | None:

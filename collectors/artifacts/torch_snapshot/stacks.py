@@ -67,9 +67,11 @@ class Stacks:
         for keys, known in ((_ends, self._by_ends), (_inner, self._by_inner)):
             left = [stacks[n] for n in places] if len(places) < len(stacks) else stacks
             told = keys(left)
-            for key in set(told).difference(known):
-                frames = left[told.index(key)]
-                known[key] = (frames, self.intern(frames))
+            if new := set(told).difference(known):
+                for key, frames in zip(told, left, strict=True):  # in their order: a file has the same numbers each time
+                    if key in new:
+                        new.remove(key)
+                        known[key] = (frames, self.intern(frames))
             found = list(map(known.__getitem__, told))
             same = list(map(eq, left, map(_FIRST, found)))
             if len(places) == len(stacks) and all(same):

@@ -55,7 +55,10 @@ def snapshot(
         typer.Option("--room", metavar="SIZE", help="With `whatif`: what the process may take; known from an oom entry."),
     ] = None,
     limit: Annotated[
-        str | None, typer.Option("--limit", metavar="SIZE", help="With `whatif`: a memory fraction that it set itself.")
+        str | None,
+        typer.Option(
+            "--limit", metavar="SIZE", help="What the process allowed itself (a memory fraction); no snapshot tells."
+        ),
     ] = None,
     html: Annotated[
         str | None, typer.Option("--html", metavar="FILE", help="Draw the memory map and the timeline; needs no network.")
@@ -91,14 +94,20 @@ def snapshot(
     if verb == "diff":
         _diff(files, json)
         return
-    reports = _reports(files, at, by, request, free, html)
+    reports = _reports(files, at, by, request, free, limit, html)
     from oomctl.cli.render import snapshots
 
     sys.stdout.write(snapshots.reports_json(reports) if json else snapshots.reports_page(reports, page_width()))
 
 
 def _reports(
-    files: list[str], at: str | None, by: str, request: str | None, free: str | None, html: str | None
+    files: list[str],
+    at: str | None,
+    by: str,
+    request: str | None,
+    free: str | None,
+    limit: str | None,
+    html: str | None,
 ) -> "list[Report]":
     from oomctl.analyzers.allocator.fit import Request
     from oomctl.analyzers.allocator.report import report
@@ -110,13 +119,14 @@ def _reports(
     if size is not None and size <= 0:
         raise OomctlError("--request must be more than nothing", "for instance 1.5GiB", ExitCode.USAGE)
     free_bytes = parse_size(free, "--free") if free is not None else None
+    limit_bytes = parse_size(limit, "--limit") if limit is not None else None
     grouping: Grouping = by  # type: ignore[assignment] # checked against GROUPINGS
     found = []
     drawn: list[str] = []
     for opened in open_snapshots(files, warn):
         for device in opened.devices:
             asked = Request(request_bytes=size, device=device, device_free_bytes=free_bytes) if size else None
-            found.append(report(opened, device, at, grouping, asked, rank_of(opened.name)))
+            found.append(report(opened, device, at, grouping, asked, rank_of(opened.name), limit_bytes))
             if html is not None:
                 drawn.append(_drawn(found[-1], opened))
     if html is not None:

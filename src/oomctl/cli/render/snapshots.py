@@ -3,7 +3,7 @@
 from oomctl.analyzers.allocator.diff import Diff
 from oomctl.analyzers.allocator.fit import Fit
 from oomctl.analyzers.allocator.lifetimes import Lifetime
-from oomctl.analyzers.allocator.model.whatif import Outcome, Question
+from oomctl.analyzers.allocator.model.whatif import Outcome, Question, Status
 from oomctl.analyzers.allocator.report import SCHEMA, Report
 from oomctl.cli.render.text import escape
 from oomctl.cli.render.words import human, plural
@@ -13,6 +13,13 @@ LIFETIMES = "oomctl.snapshot_lifetimes/0"
 Lives = tuple[str, int, list[Lifetime]]
 """(file, device, lifetimes)."""
 WHATIF = "oomctl.snapshot_whatif/0"
+_ANSWERS: dict[Status, str] = {
+    "fits": "WOULD HAVE FITTED: what failed is served",
+    "does_not_fit": "WOULD NOT HAVE FITTED either",
+    "not_reproduced": "NOT KNOWN: the failure was not reproduced. Under its own settings the model does not fail where the "
+    "run did, so what it serves under others says nothing",
+    "nothing_failed": "NOTHING FAILED in this history: only the peaks are compared",
+}
 
 
 def reports_json(reports: list[Report]) -> str:
@@ -108,6 +115,7 @@ def questions_page(questions: list[Question], width: int) -> str:
             follows = f"{model.reproduced:,} of {plural(model.events, 'event')}; then: {model.why}"
         lines += [
             f"{escape(one.file)} · device {one.device} · room for the process: {room}",
+            _ANSWERS[one.status],
             _cut(f"the model follows {follows}", 2 * width),
             _outcome("recorded", one.recorded),
             _outcome("asked", one.asked),
@@ -117,10 +125,10 @@ def questions_page(questions: list[Question], width: int) -> str:
 
 
 def _outcome(name: str, found: Outcome) -> str:
-    verdict = "fits"
+    verdict = "all requests served"
     if not found.fits:
         at = f"event {found.failed_at}" if found.failed_at is not None else "what was there before the first event"
-        verdict = f"does not fit: {human(found.failed_bytes)} at {at}"
+        verdict = f"not served: {human(found.failed_bytes)} at {at}"
     return (
         f"  {name:<8} {found.settings}: {verdict}; peak reserved {human(found.peak_reserved_bytes)}, "
         f"peak active {human(found.peak_active_bytes)}, {plural(found.retries, 'flush', 'flushes')}"
@@ -166,10 +174,11 @@ def _fit(found: Fit) -> list[str]:
     else:
         head = "WOULD FIT"
     free = "unknown, taken as none" if found.assumed_full else human(asked.device_free_bytes)
+    limit = f"; allowed to the process: {human(asked.limit_bytes)}" if asked.limit_bytes is not None else ""
     lines = [
         head,
         f"  {verb}: {human(asked.request_bytes)}, a block of {human(found.block_bytes)}, or a new segment of "
-        f"{human(found.segment_bytes)}; free on the device: {free}; short by {human(found.short_bytes)}",
+        f"{human(found.segment_bytes)}; free on the device: {free}{limit}; short by {human(found.short_bytes)}",
         f"  its pool has {human(found.eligible_free_bytes)} free, the largest block {human(found.eligible_largest_bytes)}, "
         f"usable for it {human(found.eligible_usable_bytes)}",
     ]
