@@ -111,12 +111,16 @@ LAYOUTS: dict[str, Callable[[Document], Document]] = {
 }
 
 
+def _pickled(protocol: int) -> Callable[[Document], bytes]:
+    return lambda document: pickle.dumps(document, protocol=protocol)
+
+
 def _json(document: Document) -> bytes:
     return json.dumps(document).encode()
 
 
 FORMS: dict[str, Callable[[Document], bytes]] = {
-    **{f"pickle {n}": lambda document, n=n: pickle.dumps(document, protocol=n) for n in range(6)},
+    **{f"pickle {protocol}": _pickled(protocol) for protocol in range(6)},
     "pickle.gz": lambda document: gzip.compress(pickle.dumps(document)),
     "pickle.zst": lambda document: zstandard.compress(pickle.dumps(document, protocol=2)),
     "json": _json,
