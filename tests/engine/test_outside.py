@@ -131,12 +131,16 @@ def test_figures_and_events_are_the_engines_own(engine: Path, model: Path, tmp_p
         view = View(str(pid))
         view.until(lambda: view.knows(pid))
 
+        copies = 0
         for seed in (5, 6):
             wire.leaky = True
             done = load.run(server.port, load.wishes(16, 120, seed=seed), concurrency=16)
             # That something was lost is noticed by the next message only.
             wire.leaky = False
             done += load.run(server.port, load.wishes(1, 40, seed=seed + 10))
+            # Prompts of whole blocks: their last block is computed anew, and cached twice.
+            for words in (63, 64):
+                done += load.run(server.port, load.wishes(3, 2, seed=seed + 20, shared_words=words, own_words=0))
             assert {outcome.state for outcome in done} == {"finished"}
             # At a quiet instant the figures are the engine's own.
             told = server.metrics()
@@ -153,7 +157,9 @@ def test_figures_and_events_are_the_engines_own(engine: Path, model: Path, tmp_p
             held = probe.hashes(core)
             assert len(held) > USABLE_BLOCKS // 2
             assert whole.resident.hashes() == replayed.resident.hashes() == held
+            copies += sum(whole.resident.blocks().values()) - len(held)
         assert told["vllm:num_preemptions_total"] > 0, "the pool was never full"
+        assert copies > 0, "no block was cached twice"
         # Who cannot have it replayed counts it.
         assert settled([counted]) == wire.lost > 0
 

@@ -1,8 +1,12 @@
 """The kernel's log beside a worker: its report on a kill of the worker's, in place of what the counts let conclude."""
 
+import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from oomctl.collectors.live.host import kernel_log as module
 from oomctl.collectors.live.host.kernel_log import KernelLog
 from oomctl.collectors.live.host.sampler import Fact, Host, Process
 from tests.live.fakes import GIB, FakeHost
@@ -102,3 +106,21 @@ def test_a_log_that_counts_processes_of_another_namespace_is_left_alone(tmp_path
     host.sample(0)
     fake.logs(MEMCG_V2)
     assert of("oom", host.sample(1)) == []
+
+
+def test_the_journal_is_asked_once_a_process_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pid = victim_of(MEMCG_V2)
+    (tmp_path / "report").write_text(MEMCG_V2)
+    (tmp_path / "journalctl").write_text(f'#!/bin/sh\ntest "$1" = --dmesg && cat {tmp_path}/report\n')
+    (tmp_path / "journalctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(module, "journal_readable", lambda root: True)
+    log = KernelLog(tmp_path / "no kmsg here")
+    assert (log.name, log.absent) == ("the journal", None)
+    assert log.reports(False, {pid}) == []
+    found = log.reports(True, {pid})
+    assert isinstance(log._source, module.Journal) and log._source._asked is not None
+    assert log._source._asked.wait(30)
+    found += log.reports(False, {pid})
+    assert [report.victim_pid for report in found] == [pid]
+    log.close()

@@ -109,13 +109,26 @@ def test_what_is_resident() -> None:
     resident = Resident()
     resident.take(Event("stored", ("a", "b"), None, 16, "device", "0"))
     resident.take(Event("stored", ("a",), None, 16, "host", "0"))
-    resident.take(Event("stored", ("a",), None, 16, "device", "0"))
     assert resident.blocks() == {("device", "0"): 2, ("host", "0"): 1}
     resident.take(Event("removed", ("a", "unseen"), medium="device", group_id="0"))
     assert resident.blocks() == {("device", "0"): 1, ("host", "0"): 1}
     assert resident.evicted_tokens == {("device", "0"): 16}
     resident.take(Event("cleared"))
     assert not resident.blocks()
+
+
+def test_a_block_is_resident_until_its_last_copy_is_gone() -> None:
+    """As vLLM 0.32's BlockPool does it: of two blocks of the same tokens each is stored, and each removed."""
+    resident, removed = Resident(), Event("removed", ("b",), medium="device", group_id="0")
+    resident.take(Event("stored", ("a", "b"), None, 16, "device", "0"))
+    for _ in range(2):
+        resident.take(Event("stored", ("b",), "a", 16, "device", "0"))
+    counts = []
+    for _ in range(4):
+        counts.append((resident.blocks()["device", "0"], "b" in resident.hashes()))
+        resident.take(removed)
+    assert counts == [(4, True), (3, True), (2, True), (1, False)]
+    assert resident.evicted_tokens == {("device", "0"): 48}
 
 
 def recorded(name: str) -> Iterator[bytes]:

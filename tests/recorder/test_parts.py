@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from oomctl.pipeline import triage_paths
+from oomctl.pipeline import open_inputs, triage_paths
 from tests.cli.run import oomctl
 from tests.recorder.stand_in import START_US, Time, Worker, recorder
 
@@ -63,3 +63,20 @@ def test_a_rank_that_went_on_on_its_own_node_begins_another(tmp_path: Path, monk
     """GIVEN the one node's rank worked on after its failure WHEN the other fails then THEN they are two."""
     first = recorded(tmp_path, 0, -60.0, monkeypatch, steps_after=20)
     assert len(triage_paths([str(first), str(recorded(tmp_path, 1, 0.0, monkeypatch))]).incidents) == 2
+
+
+def test_recordings_of_two_workers_of_a_node_are_read_together(tmp_path: Path) -> None:
+    """GIVEN two recorders on one node, one of which was started again WHEN both are read THEN each row is there once."""
+    roots = {tmp_path / "a": os.getpid(), tmp_path / "b": os.getppid()}
+    for root, pid in (*roots.items(), next(iter(roots.items()))):
+        beside = recorder(root, None, Time(), pid)
+        beside.round()
+        beside.close()
+    loaded = open_inputs([str(root) for root in roots], lambda problem: None)
+    sql = (
+        "SELECT stream, min(seq) = 1 AND max(seq) = count(*) AND count(*) = count(DISTINCT seq) FROM events GROUP BY stream"
+    )
+    with loaded.connection as connection:
+        whole = dict(connection.execute(sql).fetchall())
+    assert all(whole.values()), whole
+    assert sorted(stream.rpartition("/")[2] for stream in whole) == ["host", "host", "recorder", "recorder"]
