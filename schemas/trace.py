@@ -116,7 +116,7 @@ class Trace:
 
     Attributes:
         name: What the trace is called.
-        format: Which reader took it: mooncake, azure, burstgpt, csv, claude_code, events.
+        format: Which reader took it: mooncake, azure, burstgpt, csv, claude_code, log, events.
         requests: One row a request, with the columns of COLUMNS. Rows are in the order of arrival where `clock` is "trace";
             else session by session, each in its own order. `prefixes` has the same order.
         clock: Whether all arrival_s count from one start, or each session's from its own: then sessions have no order among

@@ -1,7 +1,10 @@
 """From paths to a request trace: a published one, in the form that its content tells, or the requests of an event table."""
 
 import io
+import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from oomctl.inputs import STDIN, Report, expand, label, opened, unreadable
@@ -21,7 +24,31 @@ def open_trace(paths: Sequence[str], report: Report) -> Trace:
     """
     from oomctl.analyzers.capacity.traps import with_traps
 
-    return with_traps(_published(paths, report) or _recorded(paths, report))
+    with _kept(paths) as files:
+        return with_traps(_published(files, report) or _logged(files) or _recorded(files, report))
+
+
+@contextmanager
+def _kept(paths: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The same paths, with a copy in the place of standard input, which can be read once only."""
+    if STDIN not in paths:
+        yield paths
+        return
+    with tempfile.TemporaryDirectory(prefix="oomctl-") as folder:
+        copy = Path(folder) / "stdin"
+        with opened(STDIN) as file, copy.open("wb") as target:
+            shutil.copyfileobj(file, target)
+        yield [str(copy) if path == STDIN else path for path in paths]
+
+
+def _logged(paths: Sequence[str]) -> Trace | None:
+    """The requests that text logs tell of one by one; None where they tell of none."""
+    from oomctl.collectors.artifacts.traces.request_logs import PEEK_BYTES, RequestLogReader
+
+    reader = RequestLogReader()
+    for _, stream in _members(paths, []):  # what cannot be read is told by who reads it as an event table
+        reader.add(stream, stream.peek(PEEK_BYTES)[:PEEK_BYTES])
+    return reader.finish(_name(paths)) if reader.tells else None
 
 
 def _published(paths: Sequence[str], report: Report) -> Trace | None:
@@ -51,7 +78,11 @@ def _published(paths: Sequence[str], report: Report) -> Trace | None:
         raise problems[0]
     for problem in problems:
         report(problem)
-    return reader.finish(label(paths[0]) if len(paths) == 1 else f"{label(paths[0])} and {len(paths) - 1} more")
+    return reader.finish(_name(paths))
+
+
+def _name(paths: Sequence[str]) -> str:
+    return label(paths[0]) if len(paths) == 1 else f"{label(paths[0])} and {len(paths) - 1} more"
 
 
 def _members(paths: Sequence[str], problems: list[OomctlError]) -> Iterator[tuple[str, io.BufferedReader]]:
