@@ -64,8 +64,10 @@ def windows(
         whole = int(since[-1] // seconds)
         if whole < 2 or (step_s is not None and seconds < STEPS_PER_WINDOW * step_s):
             continue
-        counts = np.bincount((since // seconds).astype(np.int64))[:whole]
-        mean = float(counts.mean())
-        if mean > 0:
-            found.append(Windows(seconds, float(counts.var()) / mean, float(counts.max()) / mean))
+        places = (since[since < whole * seconds] // seconds).astype(np.int64)
+        # Windows without an arrival are not laid out: a stray time may be years away.
+        counts = np.unique(places, return_counts=True)[1].astype(np.float64)
+        mean = counts.sum() / whole
+        variance = (np.square(counts - mean).sum() + (whole - len(counts)) * mean**2) / whole
+        found.append(Windows(seconds, float(variance / mean), float(counts.max() / mean)))
     return found

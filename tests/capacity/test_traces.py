@@ -59,6 +59,12 @@ def test_mooncake(tmp_path: Path) -> None:
     assert found(trace)["unread"] == 2
 
 
+def test_a_request_without_blocks(tmp_path: Path) -> None:
+    prefixes = read(lines(tmp_path / "t", [mooncake(0, 600, [7, 8]), {"input_length": 3, "hash_ids": None}])).prefixes
+    assert prefixes is not None
+    assert prefixes.counts.tolist() == [2, 0]
+
+
 def test_requests_out_of_order_are_sorted_with_their_blocks(tmp_path: Path) -> None:
     trace = read(lines(tmp_path / "t", [mooncake(2000, 600, [7, 8]), mooncake(1000, 512, [7])]))
     assert trace.requests["arrival_s"].to_list() == [0.0, 1.0]
@@ -197,6 +203,9 @@ def test_burstgpt_answers_of_no_token_are_failures(tmp_path: Path) -> None:
         '{"id": "x", "hash_id_scope": "local", "requests": [{"in": "many"}]}',
         '{"id": "x", "hash_id_scope": "local", "requests": 7}',
         "TIMESTAMP,ContextTokens,GeneratedTokens\n",
+        '{"input_length": 100000000000000000000, "timestamp": 1}\n',
+        '{"id": "x", "hash_id_scope": "local", "requests": ' + "[" * 100_000,
+        '{"input_length": 5, "hash_ids": ' + "[" * 100_000 + "\n",
     ],
 )
 def test_nothing_readable_is_one_clear_error(tmp_path: Path, text: str) -> None:

@@ -25,8 +25,9 @@ def parse_hashes(text: bytes) -> Hashes:
     Args:
         text: A JSON array of integers or texts; what is no natural number of 63 bits is hashed to one.
     """
-    inner = text.strip()[1:-1]
-    if not inner or inner.isspace():
+    array = text.strip()
+    inner = array[1:-1]
+    if not array.startswith(b"[") or not inner or inner.isspace():
         return np.empty(0, dtype=np.int64)
     if not inner.translate(None, _PLAIN):
         hashes = np.fromstring(inner, dtype=np.int64, sep=",")

@@ -6,13 +6,13 @@ own), `think_time` from the answer before, `api_time` to the last token. Hash id
 
 import hashlib
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
 
 import msgspec
 import polars as pl
 
 from oomctl.collectors.artifacts.traces.blocks import BlockIds, odd_blocks, parse_hashes
-from oomctl.collectors.artifacts.traces.outcomes import unread
+from oomctl.collectors.artifacts.traces.outcomes import UNREADABLE, Seconds, Tokens, unread
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.trace import Finding, Trace, request_table
 
@@ -25,29 +25,29 @@ MAX_DEPTH = 8
 
 
 class _Request(msgspec.Struct):
-    t: float = 0.0
+    t: Seconds = 0.0
     type: str = ""
-    prompt: int | None = msgspec.field(default=None, name="in")
-    out: int | None = None
+    prompt: Tokens | None = msgspec.field(default=None, name="in")
+    out: Tokens | None = None
     hash_ids: msgspec.Raw = msgspec.Raw()
     model: str | None = None
     input_types: list[str] = []
     stop: str | None = None
-    api_time: float | None = None
-    think_time: float | None = None
+    api_time: Seconds | None = None
+    think_time: Seconds | None = None
     agent_id: str | None = None
     requests: msgspec.Raw = msgspec.Raw()
-    system_tokens: int | None = None
-    tool_tokens: int | None = None
+    system_tokens: Tokens | None = None
+    tool_tokens: Tokens | None = None
 
 
 class _Session(msgspec.Struct):
     requests: msgspec.Raw
     id: str | int | None = None
-    block_size: int | None = None
+    block_size: Annotated[int, msgspec.Meta(ge=1, le=2**20)] | None = None
     hash_id_scope: str = "global"
-    system_tokens: int | None = None
-    tool_tokens: int | None = None
+    system_tokens: Tokens | None = None
+    tool_tokens: Tokens | None = None
 
 
 class _Chain(msgspec.Struct):
@@ -89,12 +89,12 @@ class ClaudeCodeReader:
         sessions = msgspec.json.Decoder(_Session)
         try:
             found = [sessions.decode(data)]
-        except msgspec.MsgspecError:
+        except UNREADABLE:
             found = []
             for line in data.splitlines():
                 try:
                     found.append(sessions.decode(line))
-                except msgspec.MsgspecError:
+                except UNREADABLE:
                     self._unread += bool(line.strip())
         for session in found:
             self._session(session, name)
@@ -113,7 +113,7 @@ class ClaudeCodeReader:
         digest = hashlib.blake2b(raw, digest_size=16).digest()
         try:
             requests = self._requests.decode(raw)
-        except msgspec.MsgspecError:
+        except UNREADABLE:
             self._unread += 1
             return
         if digest in self._copies:
@@ -142,7 +142,7 @@ class ClaudeCodeReader:
             if bytes(request.requests):
                 try:
                     inner = self._requests.decode(request.requests) if depth < MAX_DEPTH else []
-                except msgspec.MsgspecError:
+                except UNREADABLE:
                     inner = []
                 self._unread += not inner
                 agent = request.agent_id or SUBAGENT
@@ -150,7 +150,7 @@ class ClaudeCodeReader:
                 inner_chain = _Chain(chain.session, agent, start_s, request.system_tokens, request.tool_tokens)
                 yield from self._chain(inner, inner_chain, depth + 1)
                 before = request
-            elif request.prompt is not None and request.prompt >= 0:
+            elif request.prompt is not None:
                 arrival_s = chain.start_s + request.t
                 yield arrival_s, request.hash_ids, _values(request, chain, turn, arrival_s, _pause(request, before))
                 before = request

@@ -3,14 +3,14 @@
 Source: https://github.com/kvcache-ai/Mooncake (FAST25-release). Others publish in the same form with a session or a tenant.
 """
 
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
 
 import msgspec
 import numpy as np
 import polars as pl
 
 from oomctl.collectors.artifacts.traces.blocks import BlockIds, odd_blocks, parse_hashes
-from oomctl.collectors.artifacts.traces.outcomes import statuses, unread
+from oomctl.collectors.artifacts.traces.outcomes import UNREADABLE, Tokens, statuses, unread
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.trace import Trace, request_table
 
@@ -18,9 +18,9 @@ Text = str | int | None
 
 
 class _Line(msgspec.Struct):
-    input_length: int
-    output_length: int | None = None
-    timestamp: float | None = None
+    input_length: Tokens
+    output_length: Tokens | None = None
+    timestamp: Annotated[float, msgspec.Meta(ge=-1e15, le=1e15)] | None = None
     hash_ids: msgspec.Raw = msgspec.Raw()
     session_id: Text = None
     chat_id: Text = None
@@ -28,7 +28,7 @@ class _Line(msgspec.Struct):
     tenant: Text = None
     user_id: Text = None
     model: Text = None
-    block_size: int | None = None
+    block_size: Annotated[int, msgspec.Meta(ge=1, le=2**20)] | None = None
 
 
 class MooncakeReader:
@@ -56,10 +56,7 @@ class MooncakeReader:
                 continue
             try:
                 line = decoder.decode(text)
-            except msgspec.MsgspecError:
-                self._unread += 1
-                continue
-            if line.input_length < 0 or (line.output_length or 0) < 0:
+            except UNREADABLE:
                 self._unread += 1
                 continue
             self._block_tokens = self._block_tokens or line.block_size

@@ -1,8 +1,17 @@
 """What every reader of traces says of requests that came to nothing, and of lines that are none."""
 
+from typing import Annotated
+
+import msgspec
 import polars as pl
 
 from oomctl.schemas.trace import Finding
+
+Tokens = Annotated[int, msgspec.Meta(ge=0, le=2**48)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+"""Of a JSON trace: what is beyond has no place in a table of 64-bit figures, and is no token or time."""
+UNREADABLE = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+"""What a decoder raises at JSON that is damaged, of another form, or nested without end."""
 
 
 def statuses(output_tokens: pl.Series) -> tuple[pl.Series, list[Finding]]:
