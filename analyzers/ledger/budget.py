@@ -32,6 +32,11 @@ def charged(engine: "Engine") -> tuple[Component, ...]:
 def add_pool(ledger: Ledger, ranks: "list[Rank]") -> None:
     """The pool that all ranks can back, and its entries; left out, with a note, where the budget is not known."""
     engine = ranks[0].engine
+    unmodelled = ranks[0].shape.cache_unknown
+    if unmodelled:
+        ledger.notes.append(f"no KV pool: {unmodelled}")
+        ledger.entries += [_pool_entry(rank, None, Estimate(bytes=None, reason=unmodelled)) for rank in ranks]
+        return
     if not any(rank.kv.bytes_per_block for rank in ranks):
         ledger.notes.append("the model keeps no cache per token")
         return
@@ -123,7 +128,9 @@ def summary(ledger: Ledger) -> Summary:
         raw_weight_gib=None if on_disk is None else round(on_disk / GIB, 4),
         measured_weight_steady_gib_per_rank=None,
         measured_runtime_peak_gib_per_rank=None,
-        kv_kib_per_token_per_rank=max(own.bytes_per_token for own in ledger.kv) / 2**10,
+        kv_kib_per_token_per_rank=max(kept) / 2**10
+        if (kept := [own.bytes_per_token for own in ledger.kv if own.groups])
+        else None,
         kv_pool_gib_per_rank=round(min(known) / GIB, 4) if len(known) == len(pools) and known else None,
         headroom_gib_per_rank=round(min(rooms) / GIB, 4) if len(rooms) == len(ranks) else None,
     )

@@ -105,6 +105,7 @@ def from_mapping(
         vision=vision,
         quantization=read_quantization(declared, where),
         lower_bounds=tuple(lower_bounds),
+        cache_unknown=_cache_unknown(fields),
         config_hash=config_hash,
     )
 
@@ -131,6 +132,14 @@ def _beside_embedding(fields: Fields, traits: Traits) -> tuple[int, ...]:
     hidden = fields.need("hidden_size")
     table = () if traits.positions is None else ((fields.need("max_position_embeddings") + traits.positions) * hidden,)
     return (*table, *((2 * hidden,) if traits.embedding_norm else ()))
+
+
+def _cache_unknown(fields: Fields) -> str:
+    """Why the layers do not tell what is kept per token."""
+    for name in ("compress_ratios", "sparse_attention_config"):
+        if fields.get(name):
+            return f"what attention with {name} keeps per token is not modelled"
+    return ""
 
 
 def _positions(fields: Fields) -> int:

@@ -37,9 +37,9 @@ def add(ledger: Ledger) -> None:
     ranks = dict.fromkeys(entry.rank for entry in ledger.entries)
     for rank, kv in zip(ranks, ledger.kv, strict=True):
         burst = kv.blocks_per_request * kv.bytes_per_block
-        ledger.entries.append(
-            _entry("kv_pool", "burst: one request more", rank, burst, "predicted", "its blocks at the maximum length")
-        )
+        if kv.groups:
+            text = "its blocks at the maximum length"
+            ledger.entries.append(_entry("kv_pool", "burst: one request more", rank, burst, "predicted", text))
         start = _sum(ledger, rank, ("weights", "adapter", "context"))
         text = "weights, adapters and context of a new worker before the old one's are gone"
         ledger.entries.append(_entry("other", "restart overlap", rank, *start, text))

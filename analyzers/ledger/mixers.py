@@ -113,6 +113,8 @@ def _attention(fields: Fields, traits: Traits, kind: str) -> Attention:
     value = (
         (fields.maybe("swa_v_head_dim") if sliding else None) or (None if own_dim else fields.maybe("v_head_dim")) or dim
     )
+    # DeepSeek V4's: one head of keys that are the values, and outputs through fewer dimensions, group by group.
+    ranked = fields.maybe("o_lora_rank")
     return Attention(
         heads=heads,
         kv_heads=own_kv or _kv_heads(fields, heads),
@@ -120,6 +122,10 @@ def _attention(fields: Fields, traits: Traits, kind: str) -> Attention:
         value_dim=value,
         **_added(fields, traits),
         gated=traits.attention_gate and fields.flag("attn_output_gate", default=True),
+        values="copied" if not sliding and fields.flag("attention_k_eq_v") else "keys" if ranked else "own",
+        query_rank=fields.maybe("q_lora_rank") if ranked else None,
+        output_rank=ranked,
+        output_groups=fields.maybe("o_groups") or 1,
         window=window_of(fields) if sliding else None,
         chunk=fields.maybe("attention_chunk_size") if kind == "chunked_attention" else None,
     )

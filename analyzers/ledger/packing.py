@@ -12,6 +12,14 @@ Packing = Literal["none", "fp8_tensor", "fp8_channel", "fp8_block", "int8_channe
 
 _CONTAINERS = re.compile(r"^(?:(?:model|language_model|backbone|transformer)\.)+")
 
+_SEGMENTS = (
+    (re.compile(r"(?<!\w)(?:ffn|feed_forward|block_sparse_moe)(?!\w)"), "mlp"),
+    (re.compile(r"(?<!\w)mixer(?=\\?\.(?:shared_)?experts?(?!\w))"), "mlp"),
+    (re.compile(r"(?<!\w)(?:attn|self_attention)(?!\w)"), "self_attn"),
+    (re.compile(r"(?<!\w)shared_expert(?!\w)"), "shared_experts"),
+)
+"""Names that models give to a part of a layer, and the one under which this ledger asks for it."""
+
 _LONGEST = 2000
 _REPEATED = re.compile(r"\)[+*{]")
 """A repeated group: a config comes from strangers, and such a pattern may take for ever on a name that nearly fits."""
@@ -106,7 +114,8 @@ def _matchers(rules: tuple[tuple[str, Scheme], ...]) -> list[tuple[Callable[[str
     names: dict[Scheme, set[str]] = {}
     wildcards: dict[Scheme, list[str]] = {}
     found: list[tuple[Callable[[str], bool], Scheme]] = []
-    for pattern, scheme in rules:
+    for given, scheme in rules:
+        pattern = canonical(given)
         if pattern.startswith("re:"):
             found.append((_expression(pattern[3:]), scheme))
             continue
@@ -122,6 +131,17 @@ def _matchers(rules: tuple[tuple[str, Scheme], ...]) -> list[tuple[Callable[[str
         compiled = re.compile(f"(?:{'|'.join(parts)})(?:\\..*)?\\Z")
         found.append((_matching(compiled), scheme))
     return found
+
+
+def canonical(pattern: str) -> str:
+    """A module's name, or a pattern of names, in this ledger's words.
+
+    >>> canonical("layers.0.ffn.experts"), canonical("backbone.layers.1.mixer.in_proj")
+    ('layers.0.mlp.experts', 'backbone.layers.1.mixer.in_proj')
+    """
+    for segment, word in _SEGMENTS:
+        pattern = segment.sub(word, pattern)
+    return pattern
 
 
 def _matching(compiled: re.Pattern[str]) -> Callable[[str], bool]:

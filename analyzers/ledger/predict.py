@@ -96,7 +96,8 @@ def _ranks(shape: ModelShape, engine: Engine, length: int, draft: ModelShape | N
             if draft is not None:
                 layers += draft.layers
                 tensors += draft_tensors(draft, shape, engine)
-        kv = (sglang.layout if engine.name == "sglang" else layout)(layers, shape, engine, length)
+        kept = () if shape.cache_unknown else layers
+        kv = (sglang.layout if engine.name == "sglang" else layout)(kept, shape, engine, length)
         rank = Rank(
             shape=shape, engine=engine, stage=stage, stages=len(own), layers=layers, tensors=tuple(tensors), kv=kv,
             max_model_len=length,

@@ -1,6 +1,7 @@
 """The shape of a model: all that its memory depends on, free of the spelling of its config."""
 
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -22,6 +23,12 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
     """A query projection twice as wide, whose second half gates the output."""
     window: int | None = None
     chunk: int | None = None
+    values: Literal["own", "keys", "copied"] = "own"
+    """The matrix of the values: their own, none since they are the keys, or a copy of the keys' that the engine makes."""
+    query_rank: int | None = None
+    output_rank: int | None = None
+    """Where queries or outputs go through fewer dimensions; outputs in `output_groups`, each from its own heads."""
+    output_groups: int = 1
 
 
 class Mla(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,6 +167,8 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     quantization: Quantization
     lower_bounds: tuple[str, ...] = ()
     """What the model has and this shape does not count."""
+    cache_unknown: str = ""
+    """Why nobody can tell what it keeps per token; "" where the layers tell."""
     config_hash: str | None = None
 
     @staticmethod

@@ -124,14 +124,26 @@ class _Rank:
 
     def attention(self, own: Attention, name: str) -> Iterator[Tensor]:
         heads, kv_heads = self.heads(own.heads), kv_heads_per_rank(own.kv_heads, self.engine.attention_ranks)
+        hidden, prefix = self.shape.hidden, f"{name}.self_attn"
         queries = heads * own.head_dim * (2 if own.gated else 1)
-        out = queries + kv_heads * (own.head_dim + own.value_dim)
-        yield from self.matrix("attention", f"{name}.self_attn.q_proj", out, self.shape.hidden)
+        copied = own.values == "own" or (own.values == "copied" and self.padding > 1)
+        out = kv_heads * (own.head_dim + (own.value_dim if copied else 0))
+        if own.query_rank:
+            yield from self.matrix("attention", f"{prefix}.q_a_proj", own.query_rank, hidden)
+            yield from self.norm(own.query_rank)
+            yield from self.matrix("attention", f"{prefix}.q_b_proj", queries, own.query_rank)
+        else:
+            out += queries
+        yield from self.matrix("attention", f"{prefix}.q_proj", out, hidden)
         if own.qkv_bias:
             yield Tensor("attention", out * self.element)
-        yield from self.matrix("attention", f"{name}.self_attn.o_proj", self.shape.hidden, heads * own.value_dim)
+        width = heads * own.value_dim
+        if own.output_rank:
+            yield from self.matrix("attention", f"{prefix}.o_a_proj", own.output_rank, width // own.output_groups)
+            width = own.output_groups * own.output_rank // self.engine.attention_ranks
+        yield from self.matrix("attention", f"{prefix}.o_proj", hidden, width)
         if own.output_bias:
-            yield Tensor("attention", self.shape.hidden * self.element)
+            yield Tensor("attention", hidden * self.element)
         for count, share in ((own.heads, heads), (own.kv_heads, kv_heads)) if own.qk_norm else ():
             copies = {"head": 1, "heads": share, "whole": count}[own.qk_norm]
             yield Tensor("norm", copies * own.head_dim * self.element)
@@ -191,14 +203,16 @@ class _Rank:
         yield Tensor("router", own.experts * self.shape.hidden * self.element)
         if own.router_bias:
             yield Tensor("router", own.experts * 4)
-        packing = self.packing_of(f"{name}.mlp.experts.0.gate_proj").packing
+        # Gemma 4 has its experts beside the dense layer.
+        place = f"{name}.experts.0" if own.dense is not None else f"{name}.mlp.experts.0"
+        packing = self.packing_of(f"{place}.gate_proj").packing
         if packing == "mxfp4" and self.padding > 1 and self.engine.name == "vllm":
             for size in mxfp4_experts(width, hidden, own.gated, own.bias, self.engine):
                 yield Tensor("experts", experts * size)
         else:
             fold = 2 if own.gated else 1
-            yield from self.matrix("experts", f"{name}.mlp.experts.0.gate_proj", fold * width, hidden, experts)
-            yield from self.matrix("experts", f"{name}.mlp.experts.0.down_proj", hidden, width, experts)
+            yield from self.matrix("experts", f"{place}.gate_proj", fold * width, hidden, experts)
+            yield from self.matrix("experts", f"{place}.down_proj", hidden, width, experts)
             if own.bias:
                 yield Tensor("experts", experts * (fold * width + hidden) * self.element)
         if own.latent:

@@ -76,6 +76,16 @@ def test_what_is_not_known_is_no_more_than_it_is() -> None:
     assert counted > len(PUBLISHED) / 2
 
 
+def test_a_cache_that_is_not_modelled_is_said() -> None:
+    compressed = PUBLISHED["Mistral-7B"][1] | {"compress_ratios": [4] * 32, "o_lora_rank": 64, "q_lora_rank": 64}
+    ledger = predict(from_mapping(compressed | {"architectures": ["NovelForCausalLM"]}, "novel"), Engine(), 80 * 2**30)
+    assert ledger.pool is None
+    assert ledger.summary.kv_kib_per_token_per_rank is None
+    pool = next(entry for entry in ledger.entries if entry.owner == "KV blocks")
+    assert pool.bytes is None
+    assert "compress_ratios" in pool.reason
+
+
 def test_an_encoder_with_a_decoder_is_refused() -> None:
     whisper = {"architectures": ["WhisperForConditionalGeneration"], "d_model": 64, "encoder_layers": 2, "vocab_size": 10}
     with pytest.raises(OomctlError, match="encoder"):

@@ -35,7 +35,7 @@ def _lines(ledger: Ledger) -> Iterator[str]:
         yield from _section("ON THE HOST", [entry for entry in own if entry.place == "host" and entry.lifetime != "load"])
         yield from _section("MAY COME ON TOP", [entry for entry in own if entry.lifetime == "headroom"])
     yield ""
-    for own_kv in ledger.kv[:1]:
+    for own_kv in [kv for kv in ledger.kv if kv.groups][:1]:
         yield f"KV  {own_kv.bytes_per_token / 2**10:.2f} KiB per token and rank · {own_kv.bytes_per_block} B per block"
         for group in own_kv.groups:
             padding = f", {group.padding_layers} of padding" if group.padding_layers else ""
