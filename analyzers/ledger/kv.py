@@ -74,6 +74,9 @@ def layout(layers: tuple[Layer, ...], shape: ModelShape, engine: Engine, max_mod
     keep, cut into groups of equal size (the last one padded), and all groups share the blocks.
     """
     found = [spec for spec in specs(layers, shape, engine) if spec.token_bytes or spec.state_bytes]
+    if engine.is_v0:
+        # Recurrent states lie outside its blocks.
+        found = [spec for spec in found if spec.token_bytes]
     if not found:
         return KvLayout(groups=(), bytes_per_block=0, bytes_per_token=0, blocks_per_request=0)
     states = [spec for spec in found if spec.state_bytes]

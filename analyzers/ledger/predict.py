@@ -128,6 +128,7 @@ def _beside(rank: Rank) -> Entries:
     yield from runtime.collectives(rank)
     yield from runtime.graphs(rank)
     yield from runtime.tables(rank)
+    yield from runtime.states(rank)
     yield from runtime.encoder_cache(rank)
     yield from runtime.transfers(rank)
     yield from headroom.asked(rank)

@@ -4,7 +4,7 @@ import msgspec
 
 from oomctl.analyzers.ledger import estimates
 from oomctl.analyzers.ledger.rank import Entries, Rank
-from oomctl.analyzers.ledger.shape import Mla, Moe
+from oomctl.analyzers.ledger.shape import Mla, Moe, State
 from oomctl.analyzers.ledger.step import PEAK
 
 COLLECTIVES = "driver and collectives"
@@ -98,6 +98,13 @@ def tables(rank: Rank) -> Entries:
             "max_num_seqs x 24 B: temperature, top-p, top-k and three penalties; seeds lie on the host",
             "vLLM v1/worker/gpu_input_batch.py",
         )  # fmt: skip
+
+
+def states(rank: Rank) -> Entries:
+    """Recurrent states of vLLM's first engine, which lie outside its blocks."""
+    if rank.engine.is_v0 and any(isinstance(layer.mixer, State) or layer.beside is not None for layer in rank.layers):
+        reason = "one for each sequence of the largest batch that its graphs are captured for, which was not looked up"
+        yield rank.unknown("other", "request", "recurrent states", reason)
 
 
 def slack(rank: Rank) -> Entries:

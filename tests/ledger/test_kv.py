@@ -62,3 +62,10 @@ def test_printed_tokens_mean_three_things() -> None:
     assert printed_tokens(100, own, Engine(version=(0, 21)), 1024) == int(100 / 90 * 1024)
     assert printed_tokens(100, of(configs.DENSE, v0=True), Engine(v0=True), 1024) == 1600
     assert max_concurrency(96, of(configs.DENSE), Engine(), 1024) == 1.5
+
+
+def test_the_first_engine_keeps_states_outside_its_blocks() -> None:
+    hybrid = of(configs.HYBRID, version=(0, 6))
+    assert [group.kind for group in hybrid.groups] == ["full"]
+    alone = configs.PATTERN | {"hybrid_override_pattern": "MM"}
+    assert of(alone, version=(0, 6)).groups == ()
