@@ -5,11 +5,12 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from oomctl.inputs import STDIN, Report, expand, label, opened, unreadable
 from oomctl.schemas.errors import OomctlError
-from oomctl.schemas.trace import Trace
+from oomctl.schemas.trace import Finding, Trace
 
 
 def open_trace(paths: Sequence[str], report: Report) -> Trace:
@@ -78,7 +79,13 @@ def _published(paths: Sequence[str], report: Report) -> Trace | None:
         raise problems[0]
     for problem in problems:
         report(problem)
-    return reader.finish(_name(paths))
+    trace = reader.finish(_name(paths))
+    if read == 1 or trace.clock == "session":
+        return trace
+    text = (
+        f"{read:,} files are read as one trace, on one clock and with the same hashes: give traces that are not one by one."
+    )
+    return replace(trace, findings=(Finding("joined_files", read, text), *trace.findings))
 
 
 def _name(paths: Sequence[str]) -> str:

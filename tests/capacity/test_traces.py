@@ -59,6 +59,33 @@ def test_mooncake(tmp_path: Path) -> None:
     assert found(trace)["unread"] == 2
 
 
+def test_chats_that_name_the_one_before(tmp_path: Path) -> None:
+    """As Bailian's: seconds, and a type."""
+    chats = [(1, -1, 0.5), (2, -1, 1.25), (3, 1, 2.5), (4, 3, 61.114), (5, 99, 70.0)]
+    rows = [
+        {"chat_id": chat, "parent_chat_id": parent, "timestamp": at, "input_length": 9, "output_length": 3, "type": "text"}
+        for chat, parent, at in chats
+    ]
+    table = read(lines(tmp_path / "t", rows)).requests
+    assert table["arrival_s"].to_list() == pytest.approx([0.0, 0.75, 2.0, 60.614, 69.5])
+    assert table["session"].to_list() == ["1", "2", "1", "1", "99"]
+    assert table["turn"].to_list() == [0, 0, 1, 2, 0]
+    assert table["cohort"].to_list() == ["text"] * 5
+
+
+def test_requests_without_times_have_an_order_only(tmp_path: Path) -> None:
+    rows = [{"session_id": "s", "input_length": 9 + n, "output_length": 3} for n in range(3)]
+    trace = read(lines(tmp_path / "t", rows))
+    assert (trace.clock, found(trace)) == ("session", {"no_times": 3})
+
+
+def test_files_of_one_trace_are_joined_and_said_to_be(tmp_path: Path) -> None:
+    for name, at_ms in (("a", 0), ("b", 1000)):
+        lines(tmp_path / name, [mooncake(at_ms, 600, [0, 1])])
+    trace = read(tmp_path)
+    assert (len(trace), found(trace)["joined_files"]) == (2, 2)
+
+
 def test_a_request_without_blocks(tmp_path: Path) -> None:
     prefixes = read(lines(tmp_path / "t", [mooncake(0, 600, [7, 8]), {"input_length": 3, "hash_ids": None}])).prefixes
     assert prefixes is not None

@@ -1,18 +1,18 @@
 """Mooncake's traces, a JSON object a line: timestamp in ms, input_length, output_length, hash_ids.
 
-Source: https://github.com/kvcache-ai/Mooncake (FAST25-release). Others publish in the same form with a session or a tenant.
+Sources: https://github.com/kvcache-ai/Mooncake (FAST25-release); https://github.com/alibaba-edu/qwen-bailian-usagetraces-anon,
+which names chats and their parents, and tells seconds. Others publish in the same form with a session or a tenant.
 """
 
 from typing import Annotated, BinaryIO
 
 import msgspec
-import numpy as np
 import polars as pl
 
 from oomctl.collectors.artifacts.traces.blocks import BlockIds, odd_blocks, parse_hashes
-from oomctl.collectors.artifacts.traces.outcomes import UNREADABLE, Tokens, statuses, unread
+from oomctl.collectors.artifacts.traces.outcomes import UNREADABLE, Tokens, numbered, statuses, unread
 from oomctl.schemas.errors import OomctlError
-from oomctl.schemas.trace import Trace, request_table
+from oomctl.schemas.trace import Finding, Trace, request_table
 
 Text = str | int | None
 
@@ -25,6 +25,7 @@ class _Line(msgspec.Struct):
     session_id: Text = None
     chat_id: Text = None
     parent_chat_id: Text = None
+    type: Text = None
     tenant: Text = None
     user_id: Text = None
     model: Text = None
@@ -35,7 +36,8 @@ class MooncakeReader:
     """Reads JSON lines with an input_length."""
 
     def __init__(self) -> None:
-        self._lines: list[tuple[float, int, int | None, Text, Text, Text]] = []
+        self._lines: list[tuple[float, int, int | None, str | None, str | None, str | None, str | None]] = []
+        self._timed = False
         self._blocks = BlockIds()
         self._block_tokens: int | None = None
         self._unread = 0
@@ -61,14 +63,17 @@ class MooncakeReader:
                 continue
             self._block_tokens = self._block_tokens or line.block_size
             self._blocks.add(parse_hashes(bytes(line.hash_ids)))
+            self._timed |= line.timestamp is not None
+            tenant = line.tenant if line.tenant is not None else line.user_id
             self._lines.append(
                 (
-                    (line.timestamp or 0.0) / 1000,
+                    (line.timestamp or 0.0) / (1 if line.chat_id is not None else 1000),
                     line.input_length,
                     line.output_length,
-                    self._session(line),
-                    line.tenant if line.tenant is not None else line.user_id,
-                    line.model,
+                    _text(self._session(line)),
+                    _text(tenant),
+                    _text(line.model),
+                    _text(line.type),
                 )
             )
         if len(self._lines) == taken:
@@ -76,23 +81,17 @@ class MooncakeReader:
 
     def finish(self, name: str) -> Trace:
         """The trace of all files that were added."""
-        arrival, prompts, outputs, sessions, tenants, models = zip(*self._lines, strict=True)
-        arrival_s = np.array(arrival)
-        prefixes, odd = self._blocks.finish(np.array(prompts, dtype=np.int64), self._block_tokens)
-        status, failures = statuses(pl.Series(outputs, dtype=pl.Int64))
-        table = request_table(
-            {
-                "arrival_s": arrival_s - arrival_s.min(),
-                "prompt_tokens": prompts,
-                "output_tokens": outputs,
-                "session": list(map(_text, sessions)),
-                "tenant": list(map(_text, tenants)),
-                "model": list(map(_text, models)),
-                "status": status,
-            }
+        names = ("arrival_s", "prompt_tokens", "output_tokens", "session", "tenant", "model", "cohort")
+        table = request_table(dict(zip(names, zip(*self._lines, strict=True), strict=True)))
+        prefixes, odd = self._blocks.finish(table["prompt_tokens"].to_numpy(), self._block_tokens)
+        status, failures = statuses(table["output_tokens"])
+        table = table.with_columns(status, pl.col("arrival_s") - pl.col("arrival_s").min())
+        untimed = (
+            () if self._timed else (Finding("no_times", len(table), "No request has a time: only its order is told."),)
         )
-        findings = (*failures, *odd_blocks(odd), *unread(self._unread, "lines"))
-        return Trace(name, "mooncake", table, prefixes=prefixes, findings=findings).sorted(pl.col("arrival_s"))
+        findings = (*untimed, *failures, *odd_blocks(odd), *unread(self._unread, "lines"))
+        trace = Trace(name, "mooncake", table, "trace" if self._timed else "session", prefixes, findings)
+        return numbered(trace.sorted(pl.col("arrival_s")))
 
     def _session(self, line: _Line) -> Text:
         """As named, else the first of a chain of chats, each of which names the one before."""

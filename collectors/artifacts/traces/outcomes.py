@@ -1,11 +1,12 @@
 """What every reader of traces says of requests that came to nothing, and of lines that are none."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import msgspec
 import polars as pl
 
-from oomctl.schemas.trace import Finding
+from oomctl.schemas.trace import Finding, Trace
 
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=2**48)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
@@ -29,6 +30,12 @@ def statuses(output_tokens: pl.Series) -> tuple[pl.Series, list[Finding]]:
     count = int(failed.sum())
     text = f"{count:,} answers have 0 tokens: they failed, and are left out of quantiles."
     return table["status"], [Finding("failed_requests", count, text)] if count else []
+
+
+def numbered(trace: Trace) -> Trace:
+    """The same trace with each turn's place in its session, in the order of its rows."""
+    place = pl.when(pl.col("session").is_not_null()).then(pl.int_range(pl.len(), dtype=pl.Int32).over("session"))
+    return replace(trace, requests=trace.requests.with_columns(turn=place))
 
 
 def unread(count: int, what: str) -> list[Finding]:

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 import polars as pl
 
-from oomctl.collectors.artifacts.traces.outcomes import statuses, unread
+from oomctl.collectors.artifacts.traces.outcomes import numbered, statuses, unread
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.trace import COLUMNS, Trace, request_table
 
@@ -88,7 +88,7 @@ class TableReader:
         given["arrival_s"] = (table["arrival_ns"] - table["arrival_ns"][0]) / 1e9
         given["status"] = status
         findings = (*failures, *unread(self._unread, "rows"))
-        return Trace(name, self._format, request_table(given), findings=findings, start=table["arrival"][0])
+        return numbered(Trace(name, self._format, request_table(given), findings=findings, start=table["arrival"][0]))
 
 
 def _columns(header: list[str]) -> dict[str, str]:
