@@ -205,6 +205,8 @@ def named_arguments(engine: Engine) -> dict[str, Any]:
     readers, flags = (_SGLANG, _SGLANG_FLAGS) if engine.name == "sglang" else (_VLLM, _FLAGS)
     found: dict[str, Any] = {option: getattr(engine, field) for option, (field, _) in reversed(readers.items())}
     found |= {option: getattr(engine, field) == value for option, (field, value) in flags.items()}
+    if engine.name == "vllm":
+        found["--gpu-memory-utilization"] = engine.memory_share
     found |= {"--num-speculative-tokens": engine.draft_tokens or None, "--cudagraph-capture-sizes": engine.graph_sizes}
     spelt = {field: option for option, (field, _) in reversed(readers.items())}
     names = set(spelt.values()) | set(flags) | {"--num-speculative-tokens", "--cudagraph-capture-sizes"}

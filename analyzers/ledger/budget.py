@@ -88,7 +88,7 @@ def _budget(ledger: Ledger, rank: "Rank") -> Estimate:
         return Estimate(bytes=None, reason="give --device")
     if engine.name == "sglang":
         return sglang.kv_budget(ledger, rank, ledger.device_bytes)
-    low = likely = high = int(ledger.device_bytes * engine.utilization)
+    low = likely = high = int(ledger.device_bytes * engine.memory_share)
     for entry in ledger.entries:
         if entry.rank != rank.number or not (_is_charged(entry, engine) or entry.owner == GRAPHS_CHARGED):
             continue

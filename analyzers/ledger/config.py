@@ -198,7 +198,21 @@ def _layers(fields: Fields, traits: Traits, kinds: list[str]) -> tuple[Layer, ..
     blocks = fields.objects("block_configs")
     if blocks:
         return tuple(_searched(block, fields, traits) for block in blocks)
-    return tuple(_layer(fields, traits, kind, index) for index, kind in enumerate(kinds))
+    layers = [_layer(fields, traits, kind, index) for index, kind in enumerate(kinds)]
+    return tuple(_sharing(layer) if _shares(fields, index, len(layers)) else layer for index, layer in enumerate(layers))
+
+
+def _shares(fields: Fields, index: int, count: int) -> bool:
+    """Whether a layer reads the keys and values of an earlier one: Gemma's last ones, Hunyuan's every second."""
+    if index >= count - (fields.maybe("num_kv_shared_layers") or 0):
+        return True
+    return fields.flag("use_cla") and index % (fields.maybe("cla_share_factor") or 1) != 0
+
+
+def _sharing(layer: Layer) -> Layer:
+    if not isinstance(layer.mixer, Attention):
+        return layer
+    return msgspec.structs.replace(layer, mixer=msgspec.structs.replace(layer.mixer, shares_cache=True))
 
 
 def _layer(fields: Fields, traits: Traits, kind: str, index: int) -> Layer:

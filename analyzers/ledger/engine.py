@@ -18,6 +18,10 @@ KV_PACKED: dict[str, tuple[int, int]] = {
 Source: vLLM v1/kv_cache_interface.py, `KVQuantMode`."""
 
 
+GRAPHS_CHARGED_FROM = (0, 21)
+"""vLLM takes its own guess of the graphs from the budget (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS), not what they take."""
+
+
 class Engine(msgspec.Struct, frozen=True, kw_only=True):
     """What `predict` needs to know of the engine, and of its arguments.
 
@@ -31,6 +35,7 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
         draft_tokens: Of speculative decoding; 0 without. With no draft model of its own it is the model's draft layers.
         prefix_caching: None: the version's default.
         gpu_blocks: `--num-gpu-blocks-override`.
+        utilization: `--gpu-memory-utilization`; None: the version's default.
         kv_bytes: `--kv-cache-memory-bytes`, which bypasses the budget.
         eager: `--enforce-eager`, or a mode without graphs.
         graph_sizes, graph_limit: Batch sizes of which graphs are captured, and the largest one; None: the default.
@@ -49,7 +54,7 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     dp_attention: bool = False
     context_parallel: int = 1
     redundant_experts: int = 0
-    utilization: float = 0.9
+    utilization: float | None = None
     block_size: int = 16
     max_model_len: int | None = None
     batched_tokens: int = 8192
@@ -97,6 +102,17 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
             return self.graph_sizes
         most = min(2 * self.max_requests, 512) if self.graph_limit is None else self.graph_limit
         return tuple(size for size in (1, 2, 4, *range(8, 256, 8), *range(256, min(most, 2**14) + 1, 16)) if size <= most)
+
+    @property
+    def memory_share(self) -> float:
+        """Share of the device that vLLM may take.
+
+        Its default rose when the engine began to charge its graphs (`GRAPHS_CHARGED_FROM`). Source: vLLM config/cache.py,
+        `gpu_memory_utilization`, whose documentation says 0.9 of 0.6 and 0.92 of what came after 0.21.
+        """
+        if self.utilization is not None:
+            return self.utilization
+        return 0.92 if self.name == "vllm" and self.version >= GRAPHS_CHARGED_FROM else 0.9
 
     def own_drafts(self, layers: "tuple[Layer, ...]") -> "tuple[Layer, ...]":
         """Of a model's draft layers those that are loaded: one, which drafts each token in turn."""
@@ -157,7 +173,7 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
         """
         if self.kv_is_fp8:
             return 1
-        known = {"auto": model_bytes, "bfloat16": 2, "float16": 2, "float32": 4}
+        known = {"auto": model_bytes, "bfloat16": 2, "bf16": 2, "float16": 2, "float32": 4}
         if self.kv_dtype not in known:
             raise OomctlError(
                 f'KV cache type "{self.kv_dtype[:40]}" is not known',

@@ -15,8 +15,8 @@ DS_MLA_ROW_BYTES = 512 + 16 + 128
 INDEX_SCALE_BYTES = 4
 ALIGNED_ROWS, ROW_ALIGNMENT = ((0, 7), (0, 8)), 256
 """vLLM versions, the last one excluded, that padded MLA's rows. Source: pull requests 12676 and 14842."""
-FEW_MORE = 1.5
-"""Buckets of nearly one size share groups of the largest."""
+_FEW_MORE = (((0, 33), 1.5), ((0, 12), 1.25), ((0, 0), 1.0))
+"""How much larger the largest bucket may be for all to share groups of its size, from each vLLM on; 1: they never do."""
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ def specs(layers: tuple[Layer, ...], shape: ModelShape, engine: Engine) -> list[
     found = []
     for layer in layers:
         mixer = layer.mixer
-        if isinstance(mixer, Attention):
+        if isinstance(mixer, Attention) and not mixer.shares_cache:
             found.append(_attention(mixer, shape, engine))
         elif isinstance(mixer, Mla):
             found.extend(_latent(mixer, shape, engine))
@@ -101,7 +101,7 @@ def layout(layers: tuple[Layer, ...], shape: ModelShape, engine: Engine, max_mod
             scale_bytes_per_token=sum(spec.scale_bytes for spec in tokens),
         )
     buckets = Counter(found)
-    size = group_size(list(buckets.values()))
+    size = group_size(list(buckets.values()), engine)
     groups = []
     for spec, count in buckets.items():
         own = block if spec.state_bytes else max(page // spec.token_bytes // block, 1) * block
@@ -125,14 +125,15 @@ def layout(layers: tuple[Layer, ...], shape: ModelShape, engine: Engine, max_mod
     )
 
 
-def group_size(buckets: list[int]) -> int:
+def group_size(buckets: list[int], engine: Engine) -> int:
     """Layers per group: the smallest bucket, unless the largest is hardly larger.
 
-    >>> group_size([8, 40]), group_size([20, 22])
+    >>> group_size([8, 40], Engine()), group_size([20, 22], Engine())
     (8, 22)
     """
     low, high = min(buckets), max(buckets)
-    return high if high < FEW_MORE * low else low
+    more = next(more for version, more in _FEW_MORE if engine.version >= version)
+    return high if high < more * low else low
 
 
 def blocks_of(pool_bytes: int, own: KvLayout) -> int:

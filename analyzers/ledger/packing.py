@@ -86,7 +86,7 @@ class Quantization(msgspec.Struct, frozen=True, kw_only=True):
         name: Of the format, as shown.
         default: Of every matrix that no pattern names.
         rules: (pattern, packing), the first match decides.
-        kv_fp8: Whether the checkpoint carries scales for an FP8 KV cache.
+        kv_fp8: Whether the checkpoint asks for an FP8 KV cache.
     """
 
     name: str = "none"

@@ -16,6 +16,9 @@ from oomctl.analyzers.ledger.shape import ModelShape
 from oomctl.analyzers.ledger.weights import disk_bytes, rank_tensors
 from oomctl.schemas.ledger import Entry, Ledger, Summary
 
+KV_AS_SAID_FROM = (0, 12)
+"""vLLM that takes the type of keys and values from the checkpoint. Source: utils/torch_utils.py,
+`resolve_kv_cache_dtype_string`, and attention/layer.py for `kv_cache_scheme`; the first version was not looked up."""
 TOLERANCE = 0.01
 """By which a checkpoint may differ from its config before it is said."""
 
@@ -47,6 +50,14 @@ def predict(
     if engine.quantization and shape.quantization.name == "none":
         unpacked = shape.quantization
         shape = msgspec.structs.replace(shape, quantization=online(engine.quantization))
+    if (
+        engine.kv_dtype == "auto"
+        and shape.quantization.kv_fp8
+        and engine.name == "vllm"
+        and engine.version >= KV_AS_SAID_FROM
+    ):
+        engine = msgspec.structs.replace(engine, kv_dtype="fp8")
+        notes.append("keys and values are kept in FP8, as the checkpoint asks")
     length = engine.max_model_len or shape.max_positions
     if length > shape.max_positions:
         notes.append(f"max_model_len {length} is beyond the model's {shape.max_positions} positions")

@@ -29,7 +29,7 @@ def read_quantization(config: Mapping[str, Any], where: str) -> Quantization:
         if not groups:
             raise OomctlError(f"quantization_config has no config_groups ({where})")
         rules, default = _groups(groups, where)
-        return Quantization(name="compressed-tensors", default=default, rules=(*skipped, *rules))
+        return Quantization(name="compressed-tensors", default=default, rules=(*skipped, *rules), kv_fp8=_keeps_fp8(config))
     if method == "fp8":
         block = config.get("weight_block_size")
         pair = _pair(block)
@@ -79,8 +79,7 @@ def _integer(config: Mapping[str, Any], method: str, skipped: list[tuple[str, Sc
 
 
 def _modelopt(config: Mapping[str, Any], algo: str, skipped: list[tuple[str, Scheme]], where: str) -> Quantization:
-    kv = config.get("kv_cache_quant_algo") or config.get("kv_cache_scheme")
-    kv_fp8 = (isinstance(kv, str) and kv.upper() == "FP8") or (isinstance(kv, Mapping) and kv.get("num_bits") == 8)
+    kv_fp8 = _keeps_fp8(config)
     named = _mapping(config.get("quantized_layers"))
     if named:
         rules = [(str(name), _algorithm(str(_mapping(item).get("quant_algo", "")), where)) for name, item in named.items()]
@@ -90,6 +89,12 @@ def _modelopt(config: Mapping[str, Any], algo: str, skipped: list[tuple[str, Sch
         rules, default = _groups(groups, where)
         return Quantization(name="modelopt mixed", default=default, rules=(*skipped, *rules), kv_fp8=kv_fp8)
     return Quantization(name=f"modelopt {algo}", default=_algorithm(algo, where), rules=tuple(skipped), kv_fp8=kv_fp8)
+
+
+def _keeps_fp8(config: Mapping[str, Any]) -> bool:
+    """Whether the checkpoint asks for keys and values in FP8."""
+    kv = config.get("kv_cache_quant_algo") or config.get("kv_cache_scheme")
+    return (isinstance(kv, str) and kv.upper() == "FP8") or (isinstance(kv, Mapping) and kv.get("num_bits") == 8)
 
 
 def _algorithm(algo: str, where: str) -> Scheme:

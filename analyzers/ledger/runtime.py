@@ -3,6 +3,7 @@
 import msgspec
 
 from oomctl.analyzers.ledger import estimates
+from oomctl.analyzers.ledger.engine import GRAPHS_CHARGED_FROM
 from oomctl.analyzers.ledger.rank import Entries, Rank
 from oomctl.analyzers.ledger.shape import Mla, Moe, State
 from oomctl.analyzers.ledger.step import PEAK
@@ -11,8 +12,6 @@ COLLECTIVES = "driver and collectives"
 """Owner of the estimate that holds what lies outside the framework."""
 GRAPHS = "captured graphs"
 GRAPHS_CHARGED = "the engine's guess of its graphs"
-GRAPHS_CHARGED_FROM = (0, 21)
-"""vLLM takes its own guess of the graphs from the budget (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS), not what they take."""
 CUSTOM_REDUCE_BYTES = 2 * 8 * 2**20
 """Buffer and rank data of vLLM's custom all-reduce. Source: vLLM distributed/device_communicators/custom_all_reduce.py."""
 SAMPLING_BYTES = 6 * 4

@@ -23,6 +23,8 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
     """A query projection twice as wide, whose second half gates the output."""
     window: int | None = None
     chunk: int | None = None
+    shares_cache: bool = False
+    """It reads what an earlier layer kept, and keeps nothing."""
     values: Literal["own", "keys", "copied"] = "own"
     """The matrix of the values: their own, none since they are the keys, or a copy of the keys' that the engine makes."""
     query_rank: int | None = None

@@ -136,7 +136,7 @@ def test_graphs_grow_with_the_sizes_that_are_captured() -> None:
 
 
 def test_the_graphs_are_charged_from_0_21() -> None:
-    older, newer = (of(configs.DENSE, version=version) for version in ((0, 20), (0, 21)))
+    older, newer = (of(configs.DENSE, version=version, utilization=0.9) for version in ((0, 20), (0, 21)))
     assert older.pool is not None and newer.pool is not None
     graphs = entry(newer, GRAPHS_CHARGED).bytes or 0
     assert graphs < (newer.total("graph_pool") or 0), "what is charged is the engine's guess, and no memory of its own"

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from oomctl.analyzers.ledger import predict
 from oomctl.analyzers.ledger.config import from_mapping
 from oomctl.analyzers.ledger.engine import Engine
 from oomctl.analyzers.ledger.kv import layout, max_concurrency, printed_tokens
@@ -69,3 +70,23 @@ def test_the_first_engine_keeps_states_outside_its_blocks() -> None:
     assert [group.kind for group in hybrid.groups] == ["full"]
     alone = configs.PATTERN | {"hybrid_override_pattern": "MM"}
     assert of(alone, version=(0, 6)).groups == ()
+
+
+def test_the_checkpoint_may_ask_for_fp8() -> None:
+    asks = {"quant_method": "modelopt", "quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}
+    config = configs.DENSE | {"quantization_config": asks}
+    newer, older = (predict(from_mapping(config, "m"), Engine(version=version)) for version in ((0, 19), (0, 11)))
+    assert newer.kv_format == "fp8"
+    assert newer.kv[0].bytes_per_token * 2 == older.kv[0].bytes_per_token
+    assert any("FP8" in note for note in newer.notes)
+
+
+def test_the_share_of_the_device_rose_with_the_charge_for_graphs() -> None:
+    assert [Engine(version=version).memory_share for version in ((0, 20), (0, 21))] == [0.9, 0.92]
+    assert Engine(utilization=0.5, version=(0, 32)).memory_share == 0.5
+    assert Engine(name="sglang", version=(0, 30)).memory_share == 0.9
+
+
+def test_layers_may_share_what_is_kept() -> None:
+    assert of(configs.DENSE | {"num_kv_shared_layers": 3}).bytes_per_token == ROW
+    assert of(configs.DENSE | {"use_cla": True, "cla_share_factor": 2}).bytes_per_token == 2 * ROW
