@@ -75,28 +75,13 @@ def pool_report(
         report.headroom = [*_of_load(report.alive_blocks, replicas), _fragmentation(empty, size), *report.headroom]
         kept = [one.blocks for one in report.headroom if one.name in LOAD]
         report.left_blocks = pool.blocks - sum(blocks for blocks in kept if blocks is not None)
+    if len(pool.groups) > 1:
+        report.reasons.append("ways to allocate: several groups of layers take blocks of their own")
+        return report
     pages = list(page_tokens) or _pages(pool)
     if not pages:
-        report.reasons.append(
-            "virtual contiguity: the pool does not tell the bytes of a token in a layer; give --page-tokens"
-        )
-    common = _common(served)
-    models: list[tuple[Model, int]] = [("paged blocks", pool.groups[0].block_tokens)]
-    models += [("virtual contiguity", size) for size in pages]
-    for model, size in models:
-        granules = -(-tokens // size)
-        room = granules * size
-        report.allocations.append(
-            Allocation(
-                model=model,
-                granule_tokens=size,
-                waste_ratio=float(1 - tokens.sum() / room.sum()),
-                sequences_mean=float(pool.tokens / room.mean()),
-                allocations=spread(granules),
-                alive_tokens=None if alive is None else spread_over_time(alive.level(room)),
-                shared_ratio=None if common is None else _share(common // size * size, served),
-            )
-        )
+        report.reasons.append("virtual contiguity: the pool does not tell a token's bytes in a layer; give --page-tokens")
+    report.allocations = list(_allocations(pool, served, tokens, alive, pages))
     return report
 
 
@@ -174,6 +159,26 @@ def _fit(name: str, pool: TokenPool, tokens: Index) -> Fit:
         rounding_ratio=float(1 - tokens.sum() / room.sum()) if room.sum() and len(pool.groups) == 1 else None,
         too_long=int(too_long.sum()),
     )
+
+
+def _allocations(
+    pool: TokenPool, trace: Trace, tokens: Index, alive: "_Alive | None", pages: Sequence[int]
+) -> Iterator[Allocation]:
+    """The same requests, each rounded up to whole blocks, or to whole pages of some sizes."""
+    common = _common(trace)
+    models: list[tuple[Model, int]] = [("paged blocks", pool.groups[0].block_tokens)]
+    for model, size in models + [("virtual contiguity", size) for size in pages]:
+        granules = -(-tokens // size)
+        room = granules * size
+        yield Allocation(
+            model=model,
+            granule_tokens=size,
+            waste_ratio=float(1 - tokens.sum() / room.sum()) if room.sum() else 0.0,
+            sequences_mean=float(pool.tokens / room.mean()) if room.sum() else 0.0,
+            allocations=spread(granules),
+            alive_tokens=None if alive is None else spread_over_time(alive.level(room)),
+            shared_ratio=None if common is None else _share(common // size * size, trace),
+        )
 
 
 def _common(trace: Trace) -> Index | None:

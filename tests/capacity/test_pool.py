@@ -84,6 +84,21 @@ def test_pages_hold_the_tokens_of_a_layers_tensor(tmp_path: Path) -> None:
     assert kept_blocks(report)["restart overlap, same device"] is not None
 
 
+def test_groups_of_layers_that_take_blocks_of_their_own() -> None:
+    groups = (Group(block_tokens=16), Group(block_tokens=16, most_blocks=1))
+    hybrid = TokenPool(source="", quality="given", blocks=10, groups=groups, tokens=144)
+    report = pool_report(hybrid, trace([0, 1], [30, 30], [2, 2]), rules=[], page_tokens=[64])
+    assert report.fits[0].sequences_p50 == 3
+    assert (report.fits[0].rounding_ratio, report.allocations) == (None, [])
+    assert kept_blocks(report)["fragmentation, in those above"] is None
+    assert "ways to allocate: several groups of layers take blocks of their own" in report.reasons
+
+
+def test_requests_of_no_tokens() -> None:
+    report = pool_report(given_pool(10, 16), trace([0, 1], [0, 0], [0, 0]), rules=[])
+    assert report.fits[0].sequences_p50 is None
+
+
 def test_sessions_have_no_load() -> None:
     made = trace([0, 1], [64, 64], [1, 16], session=["a", "b"], clock="session")
     report = pool_report(given_pool(100, 16), made, rules=[])

@@ -17,6 +17,9 @@ from oomctl.traces import open_trace
 Made = Callable[..., Trace]
 
 
+NO_FIGURES = [("1e400", 2), ("nan", 2), (-5, 2), (1e19, 2), (5, "inf"), (5, -1), ("x", 2), (5, "x"), ("", 2)]
+
+
 def read(path: Path, problems: list[OomctlError] | None = None) -> Trace:
     return open_trace([str(path)], (problems if problems is not None else []).append)
 
@@ -220,6 +223,18 @@ def test_burstgpt_answers_of_no_token_are_failures(tmp_path: Path) -> None:
     assert trace.requests["status"].to_list() == ["ok", "failed"]
     assert trace.requests["cohort"].to_list() == ["Conversation log", "API log"]
     assert found(trace) == {"failed_requests": 1, "unread": 1}
+
+
+def test_figures_that_are_none_are_no_requests(tmp_path: Path) -> None:
+    rows = [f"{n},m,{prompt},{output}" for n, (prompt, output) in enumerate(NO_FIGURES)]
+    trace = read(
+        lines(
+            tmp_path / "t.csv",
+            ["Timestamp,Model,Request tokens,Response tokens", "nan,m,1,2", *rows, "50,m,7,8", "60,m,7,"],
+        )
+    )
+    assert trace.requests.select("prompt_tokens", "output_tokens").rows() == [(7, 8), (7, None)]
+    assert found(trace)["unread"] == len(rows) + 1
 
 
 @pytest.mark.parametrize(

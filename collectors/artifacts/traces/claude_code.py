@@ -31,7 +31,7 @@ class _Request(msgspec.Struct):
     out: Tokens | None = None
     hash_ids: msgspec.Raw = msgspec.Raw()
     model: str | None = None
-    input_types: list[str] = []
+    input_types: list[str] | None = None
     stop: str | None = None
     api_time: Seconds | None = None
     think_time: Seconds | None = None
@@ -194,7 +194,7 @@ def _pause(request: _Request, before: _Request | None) -> str | None:
         return None
     if bytes(before.requests):
         return "agent"
-    if TOOL_RESULT not in request.input_types:
+    if TOOL_RESULT not in (request.input_types or ()):
         return "user"
     return "tool" if before.stop == TOOL_CALL else None
 

@@ -34,6 +34,8 @@ NAMES = {
 """What a column may be called, in small letters and digits."""
 LAST_SECOND = 1e11
 """A larger number is one of milliseconds: as seconds since 1970 it would lie in the year 5138."""
+MOST = 2**48
+"""Tokens, or seconds, beyond which a figure is none."""
 NEEDED = ("arrival", "prompt_tokens", "output_tokens")
 _ZONE = r"(?:Z|UTC|[+-]\d\d:?\d\d)$"
 
@@ -69,12 +71,9 @@ class TableReader:
         numbers = [column for column in ("prompt_tokens", "output_tokens", "service_s") if column in columns]
         table = table.with_columns(
             _arrival().alias("arrival_ns"), *(pl.col(column).cast(pl.Float64, strict=False) for column in numbers)
-        )
-        read = table.filter(
-            pl.col("arrival_ns").is_not_null()
-            & (pl.col("prompt_tokens") >= 0)
-            & (pl.col("output_tokens").fill_null(0) >= 0)
-        )
+        ).with_columns(pl.when(pl.col(column).is_between(0, MOST)).then(pl.col(column)) for column in numbers)
+        told = pl.col("output_tokens").is_not_null() | (raw[columns["output_tokens"]].str.strip_chars().fill_null("") == "")
+        read = table.filter(pl.col("arrival_ns").is_not_null() & pl.col("prompt_tokens").is_not_null() & told)
         self._unread += table.height - read.height
         if not read.height:
             raise OomctlError(f"no row that is a request ({name})", "give a trace with times, prompt and output tokens")
