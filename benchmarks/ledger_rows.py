@@ -41,6 +41,24 @@ FAMILIES = {
     r"\bphi-?[12]": "PhiForCausalLM",
     r"granite": "GraniteForCausalLM",
     r"gpt-oss": "GptOssForCausalLM",
+    r"llama-?4": "Llama4ForConditionalGeneration",
+    r"phi-?[34]": "Phi3ForCausalLM",
+    r"qwen-?3-next": "Qwen3NextForCausalLM",
+    r"qwen-?3-vl-.*a\d+b": "Qwen3VLMoeForConditionalGeneration",
+    r"qwen-?3-vl": "Qwen3VLForConditionalGeneration",
+    r"qwen-?3-.*a\d+b": "Qwen3MoeForCausalLM",
+    r"qwen-?3(?!\.)": "Qwen3ForCausalLM",
+    r"kimi-linear": "KimiLinearForCausalLM",
+    r"glm-4\.[5-9]": "Glm4MoeForCausalLM",
+    r"falcon-mamba": "FalconMambaForCausalLM",
+    r"falcon": "FalconForCausalLM",
+    r"olmo-?2": "Olmo2ForCausalLM",
+    r"olmoe": "OlmoeForCausalLM",
+    r"command-?[ar]": "CohereForCausalLM",
+    r"nemotron-?(h|3)": "NemotronHForCausalLM",
+    r"jamba": "JambaForCausalLM",
+    r"internlm-?[23]": "InternLM2ForCausalLM",
+    r"starcoder-?2": "Starcoder2ForCausalLM",
     r"minimax-m2": "MiniMaxM2ForCausalLM",
 }
 WEIGHTS_NEED = ("h", "nh", "V")
@@ -110,6 +128,10 @@ def engine_of(row: Row) -> Engine:
         v0=True if "V0" in version else False if "V1" in version else None,
         tensor_parallel=row.get("tp") or 1,
         pipeline_parallel=row.get("pp") or 1,
+        expert_parallel=(row.get("ep") or 1) > 1,
+        data_parallel=row.get("dp") or 1,
+        dp_attention=row["engine"] == "sglang" and (row.get("dp") or 1) > 1,
+        context_parallel=row.get("dcp") or 1,
         utilization=row.get("util") or 0.9,
         block_size=block if isinstance(block, int) else 16,
         max_model_len=row.get("max_model_len"),
@@ -123,7 +145,7 @@ def engine_of(row: Row) -> Engine:
 
 def version_of(text: str) -> tuple[int, int]:
     """(major, minor) of what a report says; an x stands for the middle of what it leaves open, a date for (9, 9)."""
-    match = re.match(r"(\d)\.(\d{1,2})(x?)", text)
+    match = re.match(r"v?(\d)\.(\d{1,2})(x?)", text)
     if match is None:
         return (9, 9)
     return int(match[1]), int(match[2] + "5" if match[3] else match[2])
@@ -217,10 +239,7 @@ def _made(row: Row, architecture: str) -> dict[str, Any]:
     """A config of a row's facts."""
     arch = dict(row["arch"])
     ropes = arch.pop("ropes", [])
-    window, full, linear = arch.pop("swa", None), arch.pop("full", None), arch.pop("gdn", None)
-    unknown = set(arch) - set(FIELDS) - {"src"}
-    if unknown:
-        raise NotCovered(f"facts that are not understood: {', '.join(sorted(unknown))}")
+    window, full, linear, delta = (arch.pop(key, None) for key in ("swa", "full", "gdn", "kda"))
     config: dict[str, Any] = {FIELDS[key]: value for key, value in arch.items() if key in FIELDS}
     config["architectures"] = [architecture]
     count = arch.get("L", 0)
@@ -231,6 +250,10 @@ def _made(row: Row, architecture: str) -> dict[str, Any]:
     if linear:
         config["layer_types"] = ["linear_attention"] * linear + ["full_attention"] * (full or 0)
         config["mamba_ssm_dtype"] = "float32"
+    if delta:
+        heads = {"num_heads": config.get("num_attention_heads"), "head_dim": config.get("head_dim") or 128}
+        kept = {"full_attn_layers": list(range(1, count - delta + 1)), "short_conv_kernel_size": 4}
+        config["linear_attn_config"] = heads | kept
     if ropes:
         config |= {"max_position_embeddings": ropes[-1][0], "rotary_dim": ropes[0][1]}
     if len(ropes) > 1:

@@ -6,6 +6,7 @@ from oomctl.schemas.ledger import GIB
 # GiB that vLLM printed as the device's total; the driver keeps the rest.
 DEVICES: dict[str, float] = {
     "H100-80GB": 79.19,
+    "H200-141GB": 139.80,
     "H20-3E-141GB": 139.72,
     "A100-40GB": 39.38,
     "RTX-3090": 23.58,
