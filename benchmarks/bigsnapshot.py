@@ -2,8 +2,11 @@
 
 In real files entries share frames but hardly ever lists of them: of 19,900 entries 12,700 have a list of their own, of 177
 distinct stacks. An entry takes 164 to 352 bytes of a real file; here some 170.
+
+    python -m benchmarks.bigsnapshot FILE EVENTS [--seed N] [--leak]
 """
 
+import argparse
 import pickle
 import random
 from itertools import count
@@ -96,3 +99,18 @@ def _segment(live: dict[int, tuple[int, list[dict[str, Any]]]]) -> dict[str, Any
         "device": 0, "address": BASE, "total_size": SLOTS * SLOT_BYTES, "stream": 0, "segment_type": "small",
         "segment_pool_id": (0, 0), "is_expandable": False, "frames": [], "blocks": blocks,
     }  # fmt: skip
+
+
+def main() -> None:
+    """Write one."""
+    parser = argparse.ArgumentParser(description="write an allocator snapshot")
+    parser.add_argument("file", type=Path)
+    parser.add_argument("events", type=int)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--leak", action="store_true")
+    asked = parser.parse_args()
+    write(asked.file, asked.events, asked.seed, asked.leak)
+
+
+if __name__ == "__main__":
+    main()

@@ -16,32 +16,41 @@ _LIBRARY = re.compile(
 )
 
 
+REACHES = ("whole", "own", "general")
+_Rule = tuple[str, re.Pattern[str] | None, re.Pattern[str] | None]
+
+
 @cache
-def _rules() -> list[tuple[str, re.Pattern[str] | None, re.Pattern[str] | None]]:
-    text = Path(__file__).with_name("components.toml").read_text(encoding="utf-8")
-    return [
-        (
-            rule["component"],
-            re.compile(rule["function"], re.IGNORECASE) if "function" in rule else None,
-            re.compile(rule["file"]) if "file" in rule else None,
-        )
-        for rule in tomllib.loads(text)["rules"]
-    ]
+def _rules() -> dict[str, list[_Rule]]:
+    """(component, function, file) of each rule, by reach."""
+    rules: dict[str, list[_Rule]] = {reach: [] for reach in REACHES}
+    for rule in tomllib.loads(Path(__file__).with_name("components.toml").read_text(encoding="utf-8"))["rules"]:
+        function = re.compile(rule["function"], re.IGNORECASE) if "function" in rule else None
+        file = re.compile(rule["file"], re.IGNORECASE) if "file" in rule else None
+        rules[rule["reach"]].append((rule["component"], function, file))
+    return rules
 
 
 def component(frames: list[Frame]) -> str:
-    """The component that a stack allocates for, or "unknown"."""
-    first = min((_first_rule(file, function) for file, _, function in frames), default=len(_rules()))
-    return _rules()[first][0] if first < len(_rules()) else UNKNOWN_COMPONENT
+    """The component that a stack allocates for, or "unknown".
+
+    Args:
+        frames: Innermost first.
+    """
+    for reach in REACHES:
+        found = next(filter(None, (_of_frame(reach, file, function) for file, _, function in frames)), None)
+        if found is not None:
+            return found
+    return UNKNOWN_COMPONENT
 
 
 @lru_cache(maxsize=1 << 16)
-def _first_rule(file: str, function: str) -> int:
-    """Position of the first rule that fits a frame; the count of rules where none does."""
-    for place, (_, functions, files) in enumerate(_rules()):
+def _of_frame(reach: str, file: str, function: str) -> str | None:
+    """What the first rule that fits a frame says."""
+    for name, functions, files in _rules()[reach]:
         if (functions is None or functions.search(function)) and (files is None or files.search(file)):
-            return place
-    return len(_rules())
+            return name
+    return None
 
 
 def telling(frames: list[Frame]) -> list[Frame]:
