@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from benchmarks import bigsnapshot
 from oomctl.analyzers.allocator.downsample import envelope
+from oomctl.cli.render.heap_svg import _pieces
+from oomctl.collectors.artifacts.torch_snapshot.layout import read_document
 from tests.allocator.heaps import MIB, block, document, free, segment
 from tests.allocator.test_model import fragmented
 from tests.cli.run import oomctl
@@ -76,8 +78,22 @@ def test_a_long_history_is_a_small_page(tmp_path: Path) -> None:
 
 
 def test_many_blocks_are_drawn_by_the_pixel(tmp_path: Path) -> None:
-    heap = [segment((n + 1) << 40, *([block(512), free(1536)] * 2000), segment_type="small") for n in range(30)]
+    """However many segments and pools share the page."""
+    heap = [
+        segment((n + 1) << 40, *([block(512), free(1536)] * 200), segment_type="small", stream=n // 30) for n in range(90)
+    ]
     assert len(_written(tmp_path, document(*heap))) < 3_000_000
+
+
+def test_pieces_cover_their_segment() -> None:
+    made = read_document(document(segment(4096, *([block(512), free(1536)] * 50), block(9 * MIB), free(512))), "x", 1 << 20)
+    (only,) = made.segments
+    for grain in (1, 700, 5000, 1e9):
+        at = 0
+        for _, offset, size, _ in _pieces(only, grain):
+            assert offset == at
+            at += size
+        assert at == only.total_bytes
 
 
 def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:

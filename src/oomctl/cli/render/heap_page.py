@@ -21,6 +21,8 @@ path.oom{stroke:#c62828;stroke-width:2}path.peak{stroke:#2e7d32;stroke-width:2}p
 rect.used{fill:#5b8dc9}rect.pending{fill:#e0a030}rect.hole{fill:#f3d4d4;stroke:#d88;stroke-width:.3}rect.mixed{fill:#a99bbd}
 .key span{display:inline-block;padding:0 .5em;margin-right:.7em}
 """
+MAX_POOLS = 200
+"""Drawn, the largest first."""
 KEY = "".join(
     f'<span style="background:{colour}">{said}</span>'
     for colour, said in (
@@ -50,11 +52,14 @@ def section(found: Report, seen: Snapshot, snapshot: Snapshot, timeline: Timelin
         return segment.pool, segment.stream, segment.size_class
 
     mine = [segment for segment in seen.segments if segment.device == found.device and segment.total_bytes]
-    for (pool_id, stream, kind), segments in groupby(sorted(mine, key=pool), key=pool):
-        listed = list(segments)
+    grouped = [(key, list(segments)) for key, segments in groupby(sorted(mine, key=pool), key=pool)]
+    grouped.sort(key=lambda item: -sum(segment.total_bytes for segment in item[1]))
+    for (pool_id, stream, kind), listed in grouped[:MAX_POOLS]:
         total = human(sum(segment.total_bytes for segment in listed))
         parts.append(f"<h3>{text(kind)}, pool {pool_id[0]}.{pool_id[1]}, stream {stream}: {total}</h3>")
-        parts.append(map_svg(seen, listed))
+        parts.append(map_svg(seen, listed, min(len(grouped), MAX_POOLS)))
+    if len(grouped) > MAX_POOLS:
+        parts.append(f"<p>and {len(grouped) - MAX_POOLS:,} smaller pools</p>")
     return "\n".join(parts)
 
 

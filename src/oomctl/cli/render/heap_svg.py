@@ -16,6 +16,8 @@ HEIGHT = 320
 SPANS = 1200
 MAX_SEGMENTS = 300
 """Drawn per pool, the largest first: the rest is told in a line."""
+MAX_PIECES = 12_000
+"""Of all pools of a device; 120 bytes each, and as much again where one has words."""
 MAX_MARKS = 200
 _STATES = {"active_allocated": "used", "active_pending_free": "pending", "inactive": "hole", "mixed": "mixed"}
 
@@ -54,14 +56,23 @@ def timeline_svg(timeline: Timeline, history: History, marked: int | None) -> st
     return f'<svg class="timeline" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">{"".join(parts)}</svg>'
 
 
-def map_svg(snapshot: Snapshot, segments: Sequence[Segment]) -> str:
-    """Segments of one pool, one a row, to one scale: blocks in use, blocks that wait, holes."""
-    drawn = sorted(segments, key=lambda segment: (-segment.total_bytes, segment.address))[:MAX_SEGMENTS]
+def map_svg(snapshot: Snapshot, segments: Sequence[Segment], pools: int) -> str:
+    """Segments of one pool, one a row, to one scale: blocks in use, blocks that wait, holes.
+
+    Args:
+        snapshot: With the stacks.
+        segments: Of the pool, one or more.
+        pools: How many there are on the page of this device: they share what it may hold.
+    """
+    most = max(MAX_PIECES // pools, 4)
+    drawn = sorted(segments, key=lambda segment: (-segment.total_bytes, segment.address))[: min(MAX_SEGMENTS, most // 4)]
     scale = WIDTH / max(segment.total_bytes for segment in drawn)
+    # Between two pieces of a grain lies at most a narrower one.
+    grain = max(2 * scale * sum(segment.total_bytes for segment in drawn) / most, 1)
     rows = []
     for number, segment in enumerate(drawn):
         y = number * (ROW + GAP)
-        rects = "".join(_rect(snapshot, piece, segment, scale, y) for piece in _pieces(segment, scale))
+        rects = "".join(_rect(snapshot, piece, segment, scale, y) for piece in _pieces(segment, grain / scale))
         rows.append(f"<g><title>{text(_segment_words(segment))}</title>{rects}</g>")
     left = len(segments) - len(drawn)
     more = f"<p>and {left:,} smaller segments</p>" if left else ""
@@ -94,9 +105,10 @@ _Piece = tuple[str, int, int, Block | None]
 """(state, offset, bytes, block where it is one)."""
 
 
-def _pieces(segment: Segment, scale: float) -> Iterator[_Piece]:
-    """Blocks; neighbours narrower than a pixel together are one piece, and a hole among them makes it a mixed one."""
+def _pieces(segment: Segment, grain_bytes: float) -> Iterator[_Piece]:
+    """Blocks; neighbours that are smaller than a grain are one piece together, a mixed one with a hole among them."""
     waiting: list[Block] = []
+    gathered = 0
 
     def joined() -> Iterator[_Piece]:
         if waiting:
@@ -107,13 +119,16 @@ def _pieces(segment: Segment, scale: float) -> Iterator[_Piece]:
             waiting.clear()
 
     for block in segment.blocks:
-        if block.size_bytes * scale >= 1:
+        if block.size_bytes >= grain_bytes:
             yield from joined()
+            gathered = 0
             yield block.state, block.address - segment.address, block.size_bytes, block
             continue
         waiting.append(block)
-        if sum(each.size_bytes for each in waiting) * scale >= 1:
+        gathered += block.size_bytes
+        if gathered >= grain_bytes:
             yield from joined()
+            gathered = 0
     yield from joined()
 
 
