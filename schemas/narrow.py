@@ -31,15 +31,17 @@ class Rows:
     """
 
     def __init__(self, path: Path, name: str) -> None:
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
         self._name = name
+        self._errors = (pa.ArrowException, OSError, ValueError)
         try:
             schema = pq.ParquetFile(path).metadata.schema
             self._places = {schema.column(n).path: n for n in range(len(schema))}
             texts = [path for path, n in self._places.items() if schema.column(n).physical_type == "BYTE_ARRAY"]
             self._file = pq.ParquetFile(path, read_dictionary=texts)
-        except (OSError, ValueError) as error:  # all that pyarrow raises is one of these
+        except self._errors as error:
             raise self._damaged(error) from error
         version = (self._file.metadata.metadata or {}).get(VERSION_KEY.encode())
         check_version(version.decode("utf-8", "replace") if version is not None else None, name)
@@ -57,7 +59,7 @@ class Rows:
         try:
             for number in range(self._file.metadata.num_row_groups):
                 yield from self._group(number, kind, columns)
-        except (OSError, ValueError) as error:
+        except self._errors as error:
             raise self._damaged(error) from error
 
     def _group(self, number: int, kind: str, columns: Sequence[str]) -> Iterator[Part]:

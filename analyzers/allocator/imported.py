@@ -33,6 +33,13 @@ def imported(path: Path, name: str) -> Iterator[Snapshot]:
         OomctlError: If it is none of ours, damaged, of a newer version, or without a snapshot.
     """
     rows = Rows(path, name)
+    try:
+        yield from _snapshots(rows, name)
+    except (LookupError, TypeError, ValueError) as error:
+        raise OomctlError(f"a snapshot's rows are damaged ({name}): {error}", "import it again") from error
+
+
+def _snapshots(rows: Rows, name: str) -> Iterator[Snapshot]:
     state = {kind: _state(rows, kind) for kind in _STATE}
     histories = _parts(rows)
     streams = sorted(state["segment"].keys() | histories.keys())
@@ -40,18 +47,15 @@ def imported(path: Path, name: str) -> Iterator[Snapshot]:
         raise OomctlError(f"no allocator snapshot in it ({name})", "import one: oomctl import snapshot.pickle -o FILE")
     for stream in streams:
         segments, blocks, frames, settings = (state[kind].get(stream, []) for kind in _STATE)
-        try:
-            snapshot, stack_ids = assembled(
-                stream,
-                segments=[(device, int(row[0], 16), row[1], int(row[2] or 0), *row[3:]) for device, *row in segments],
-                blocks=[(device, int(row[0], 16), int(row[1], 16), *row[2:]) for device, *row in blocks],
-                frames=[row[1:] for row in frames],
-                settings=[(key, value) for _, section, key, value in settings if section == "allocator"],
-            )
-            numbers = {stack_id: number for number, stack_id in enumerate(stack_ids)}
-            snapshot.histories = {device: _history(parts, numbers) for device, parts in histories.get(stream, {}).items()}
-        except (TypeError, ValueError) as error:
-            raise OomctlError(f"a snapshot's rows are damaged ({name}): {error}", "import it again") from error
+        snapshot, stack_ids = assembled(
+            stream,
+            segments=[(device, int(row[0], 16), row[1], int(row[2] or 0), *row[3:]) for device, *row in segments],
+            blocks=[(device, int(row[0], 16), int(row[1], 16), *row[2:]) for device, *row in blocks],
+            frames=[row[1:] for row in frames],
+            settings=[(key, value) for _, section, key, value in settings if section == "allocator"],
+        )
+        numbers = {stack_id: number for number, stack_id in enumerate(stack_ids)}
+        snapshot.histories = {device: _history(parts, numbers) for device, parts in histories.get(stream, {}).items()}
         yield snapshot
 
 

@@ -12,7 +12,14 @@ from oomctl.schemas.heap import Snapshot
 from oomctl.schemas.storage import PARQUET_MAGIC
 from oomctl.target import Target
 
-HEAD_BYTES = 64
+HEAD_BYTES = 128
+_HEADS = re.compile(
+    rb"\x80[\x00-\x05]"  # a pickle of protocol 2 to 5
+    rb"|\([dl](p\d+\n|[(SVp])"  # of protocol 0, a dictionary or a list
+    rb"|[\]}][q(]"  # of protocol 1
+    rb'|\s*\{\s*"(segments|device_traces|allocator_settings|external_annotations)"\s*:'
+    rb'|\s*\[\s*\{\s*"device"\s*:\s*\d+\s*,\s*"address"\s*:'
+)
 _RANK = re.compile(r"rank[_-]?(\d{1,5})", re.IGNORECASE)
 
 
@@ -57,14 +64,9 @@ def looks_like_snapshot(head: bytes) -> bool:
     """Whether a file begins like a pickle of a list or a dict, or like a snapshot's JSON.
 
     Args:
-        head: Its first bytes, 64 or more where it has them.
+        head: Its first bytes, HEAD_BYTES where it has so many.
     """
-    if head[:1] == b"\x80" and head[1:2] <= b"\x05":
-        return True
-    if head.startswith((b"(dp", b"(lp", b"(d", b"(l")) and head[2:5].strip(b"p0123456789\n") == b"":
-        return True
-    text = head.lstrip()
-    return text.startswith((b'{"segments"', b'{"device_traces"', b'{"allocator_settings"'))
+    return _HEADS.match(head) is not None
 
 
 def _is_parquet(path: str) -> bool:

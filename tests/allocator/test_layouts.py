@@ -13,6 +13,7 @@ from oomctl.analyzers.allocator.state import pools, total
 from oomctl.collectors.artifacts.torch_snapshot import load_snapshot
 from oomctl.collectors.artifacts.torch_snapshot.layout import read_document
 from oomctl.schemas.errors import OomctlError
+from oomctl.snapshots import HEAD_BYTES, looks_like_snapshot
 from tests.allocator.causes import PAIRS
 from tests.allocator.heaps import MIB, block, document, free, oom, segment
 from tests.allocator.layouts import FORMS, LAYOUTS, laid_out
@@ -55,6 +56,21 @@ def test_every_form_reads_the_same(tmp_path: Path, layout: str, form: str) -> No
     path = tmp_path / "a"
     path.write_bytes(FORMS[form](told))
     assert load_snapshot(str(path), "x") == read_document(told, "x", 1 << 30)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_triage_knows_every_form_for_a_snapshot(layout: str) -> None:
+    told = laid_out(PAIRS["private_pools"][0]().run.document(), layout)
+    for form, write in FORMS.items():
+        if "gz" not in form and "zst" not in form:
+            assert looks_like_snapshot(write(told)[:HEAD_BYTES]), form
+
+
+@pytest.mark.parametrize(
+    "head", [b"", b"(EngineCore pid=7) INFO", b"[2026] x", b'{"level": "info"}', b'[{"device": "cuda:0"}]']
+)
+def test_a_log_is_no_snapshot(head: bytes) -> None:
+    assert not looks_like_snapshot(head)
 
 
 def test_a_folder_of_ranks_in_different_forms(tmp_path: Path) -> None:
