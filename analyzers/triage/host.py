@@ -92,6 +92,8 @@ def unsure(case: Case) -> list[Evidence]:
 def of_another(case: Case) -> str:
     """What is known of the kill of a process that is none of the engine's."""
     root, limit = case.root, _limit(case)
+    if root["api"] == "supervisor":
+        return f"the container {root['victim']} was killed for its own memory; it is none of the engine's"
     says = f"the kernel killed {root['victim']}, which is none of the engine's processes"
     if root["api"] != "kernel_cgroup":
         return says

@@ -36,6 +36,7 @@ SELECT process.stream, process.seq, process.line, process.pid, process.name, pro
     coalesce(process.seq < (SELECT seq FROM begun), FALSE) AS before
 FROM process
 WHERE process.stream = $stream AND coalesce(process.own, FALSE) = FALSE AND process.rss_bytes IS NULL
+    AND process.pid IS NOT NULL
     AND (process.worker = $worker OR process.seq > $seq)
     AND (
         process.incarnation = $incarnation

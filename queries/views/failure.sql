@@ -31,6 +31,7 @@ WITH written AS (
 
 kill AS (
     SELECT oom.stream, oom.seq, oom.victim, oom.victim_pid, oom.api = 'kernel_cgroup' AS of_cgroup,
+        oom.api = 'supervisor' AS of_container,
         oom.own_process_bytes AS held_bytes,
         -- A recorder knows whose process it was.
         source = 'host' OR EXISTS (SELECT 1 FROM executable WHERE regexp_matches(oom.victim, executable.name_pattern))
@@ -73,14 +74,24 @@ beside AS (
 
 engine AS (SELECT count(*) AS lines FROM manifest WHERE section = 'engine'),
 
+-- Sources that list an engine's container, or pod, by name, image or command.
+listed AS (
+    SELECT DISTINCT stream
+    FROM process
+    INNER JOIN executable ON regexp_matches(process.name, executable.name_pattern)
+    WHERE pid IS NULL AND executable.role = 'engine'
+),
+
 -- A victim that nothing ties to an engine. It is somebody else's where an engine is known, and where a cgroup was full that
 -- could not hold one: Python, the framework and a device context alone take about 1 GiB. Else it may be an engine's.
 judged AS (
     SELECT report.stream, report.seq, report.is_known OR (report.of_cgroup AND beside.report IS NOT NULL) AS is_engine,
-        NOT is_engine AND (
-            (SELECT lines FROM engine) > 0 OR beside.report IS NOT NULL
+        -- A container's own name may be any; another one of the list must be the engine's.
+        NOT is_engine AND CASE
+            WHEN report.of_container THEN report.stream IN (SELECT stream FROM listed)
+            ELSE (SELECT lines FROM engine) > 0 OR beside.report IS NOT NULL
             OR (report.of_cgroup AND coalesce(report.held_bytes, 0) < 1 << 30)
-        ) AS is_stranger
+        END AS is_stranger
     FROM report
     LEFT JOIN beside USING (stream, report)
     WHERE report.victim IS NOT NULL
@@ -106,7 +117,7 @@ reported AS (
         CASE WHEN is_stranger THEN 'fault' ELSE 'oom' END AS what, resource, api,
         CASE WHEN is_stranger THEN 'other_process_killed' ELSE coalesce(error_type, api) END AS name,
         message, CASE WHEN is_stranger THEN FALSE ELSE fatal END AS fatal, stack_id, victim, victim_pid,
-        judged.is_engine AS victim_is_engine, coalesce(NOT fatal, FALSE) AS soft, source
+        judged.is_engine OR CASE WHEN oom.api = 'supervisor' AND NOT is_stranger THEN NULL ELSE FALSE END AS victim_is_engine, coalesce(NOT fatal, FALSE) AS soft, source
     FROM oom
     LEFT JOIN judged USING (stream, seq)
     UNION ALL

@@ -64,7 +64,7 @@ def now(case: Case, incident: Incident, changes: list[Remedy]) -> Iterator[Remed
         )
     elif case.root["name"] == "other_process_killed":
         action = "Nothing for this worker; the host was short of memory, so look who else runs there."
-        if case.root["api"] == "kernel_cgroup":
+        if case.root["api"] in ("kernel_cgroup", "supervisor"):
             action = "Nothing for this worker; whoever needs the process that was killed must raise its own limit."
         yield Remedy(when="now", action=action)
     elif case.root["name"] == "evicted":

@@ -1,6 +1,6 @@
 """Engine arguments as a log prints them: a Python dict, a Namespace, a Rust struct, or `key=value` pairs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from oomctl.collectors.artifacts.logs.fact import Fact, manifest
 from oomctl.collectors.artifacts.logs.pattern import Pattern
@@ -35,6 +35,19 @@ KEPT = frozenset(
     }
 )  # fmt: skip
 """Arguments that matter for memory; the rest of a 10 KiB argument dump stays in the log."""
+
+
+_FLAG = Pattern(r"^--?([A-Za-z][\w-]{1,63})(?:=(.{1,200}))?$")
+
+
+def flags(words: Sequence[str]) -> Iterator[Fact]:
+    """Manifest rows of the arguments on a command line, its words apart: `--swap-space=16`, or `--swap-space`, `16`."""
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        match = _FLAG.match(word)
+        key = match[1].replace("-", "_") if match is not None else ""
+        if match is not None and key in KEPT:
+            value = match[2] or (after if after and not after.startswith("-") else "True")
+            yield manifest("argument", key, value)
 
 
 def arguments(text: str) -> Iterator[Fact]:

@@ -14,7 +14,7 @@ _ENDINGS = frozenset({"stopped", "killed"})
 _TELLING = frozenset({"lifecycle", "oom", "refusal", "fault", "manifest", "process"})
 """Kinds by which a life is followed; any other fact only shows that it has begun."""
 _AFTER_WEIGHTS = frozenset({"weights_loaded", "profiling", "kv_allocated", "compiling", "capturing"})
-_WRITTEN = frozenset({"text", "message", "detail", "code", "name", "value"})
+_WRITTEN = frozenset({"text", "message", "detail", "code", "name", "value", "victim"})
 """Fields that repeat what a line says; nothing leaves here unredacted."""
 
 

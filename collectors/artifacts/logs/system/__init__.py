@@ -6,7 +6,7 @@ Each says it wherever it stands: in a file of its own, pasted into an engine's l
 from collections.abc import Callable
 
 from oomctl.collectors.artifacts.logs.fact import Fact
-from oomctl.collectors.artifacts.logs.system import crashes, devices, kernel, kubernetes, ray, supervisors, telemetry
+from oomctl.collectors.artifacts.logs.system import crashes, devices, kernel, kubernetes, pods, ray, supervisors, telemetry
 from oomctl.collectors.artifacts.logs.system.allocations import host_failure
 from oomctl.collectors.artifacts.logs.system.block import Block
 from oomctl.collectors.artifacts.logs.system.crashes import peer_lost
@@ -18,7 +18,7 @@ LITERALS = (
     "got 0 bytes", "terminated", "total_vm", "NVIDIA-SMI", "nvidia-smi", "imits", "CrashLoop", "low on resource",
     "Stopping", " probe", "Xid", "DCGM_", "node_mem", "container_", "nvidia_gpu_", "mem_", "_mem", "memory", "MEM(GB)",
     "fb_used", "fb_free", "FBUSD", "FBFRE", "# gpu", "VRAM", "Watchdog", "eft-over", "Evict", "had condition",
-    "ephemeral", "EmptyDir",
+    "ephemeral", "EmptyDir", "ontainers:", " READY ",
 )  # fmt: skip
 """A line that tells one of these facts holds one of these texts, or stands below a heading that does."""
 
@@ -44,6 +44,8 @@ class System:
 
     def __init__(self) -> None:
         self._blocks: tuple[Block, ...] = (
+            pods.Containers(),
+            pods.Pods(),
             kernel.TaskTable(),
             kubernetes.Limits(),
             devices.NvidiaSmi(),
@@ -66,7 +68,7 @@ class System:
         """
         for block in self._blocks:
             found = block.take(text)
-            if found:
+            if found or (found is not None and block.alone):
                 return found
         stripped = text.strip()
         for facts in _ALONE:

@@ -12,10 +12,12 @@ class Block(ABC):
     Attributes:
         heading: Found in the line that begins it.
         patience: Lines in a row that are none of its own, after which it has ended.
+        alone: Whether its lines are told by it alone, also where it makes nothing of them.
     """
 
     heading: Pattern
     patience = 3
+    alone = False
 
     def __init__(self) -> None:
         self._left = 0
