@@ -35,8 +35,7 @@ def test_describe_pod() -> None:
     rows = read(DESCRIBE)
     assert [(fields["api"], fields["error_type"]) for fields in of_kind(rows, "oom")] == [("supervisor", "oom_kill")]
     ends = of_kind(rows, "lifecycle")
-    assert [fields["phase"] for fields in ends] == ["stopped", "killed", "stopped"]
-    assert (ends[1]["exit_code"], ends[1]["signal"]) == (137, 9)
+    assert [fields["phase"] for fields in ends] == ["stopped", "stopped"], "the status of an OOMKilled says nothing more"
     assert of_kind(rows, "host") == [{"cgroup_limit_bytes": 64 * GIB}], "the limit, not the request"
 
 

@@ -42,7 +42,7 @@ _FLAG = Pattern(r"^--?([A-Za-z][\w-]{1,63})(?:=(.{1,200}))?$")
 
 def flags(words: Sequence[str]) -> Iterator[Fact]:
     """Manifest rows of the arguments on a command line, its words apart: `--swap-space=16`, or `--swap-space`, `16`."""
-    for word, after in zip(words, [*words[1:], ""], strict=True):
+    for word, after in zip(words, [*words[1:], ""], strict=False):
         match = _FLAG.match(word)
         key = match[1].replace("-", "_") if match is not None else ""
         if match is not None and key in KEPT:

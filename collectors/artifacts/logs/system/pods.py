@@ -13,7 +13,7 @@ from oomctl.collectors.artifacts.logs.system import ends
 from oomctl.collectors.artifacts.logs.system.block import Block
 
 MAX_WORDS = 300
-"""Characters of an image and program that are kept."""
+"""Characters of an image and program that are kept, and words of a command."""
 
 
 class Containers(Block):
@@ -57,7 +57,7 @@ class Containers(Block):
             self._listing = True
             return []
         if self._listing and self._FIELD.match(line) is None:
-            self._words.append(line)
+            self._words += line.split()[:MAX_WORDS]
             return []
         self._listing = False
         if line.startswith("State:"):
