@@ -52,7 +52,7 @@ SIX: dict[str, Arithmetic] = {
     "gpt-oss-20b": (
         "openai--gpt-oss-20b", lambda c: grouped(c, 12), None,
         # Half a byte and a scale per 32 weights, on dimensions that the kernel's layout pads; biases in fp32.
-        lambda c: 24 * 32 * ((5888 + 2880) * 3072 * 17 // 32 + (2 * 2880 + 3072) * 4),
+        lambda c: 24 * 32 * ((5888 + 2880) * 3072 // 2 + (5888 * 2944 + 3072 * 2944) // 32 + (5888 + 2880) * 4),
     ),
     "Qwen3.5-35B-A3B": (
         "Qwen--Qwen3.5-35B-A3B", lambda c: grouped(c, 10), delta_state, lambda c: 2 * experts(c, "num_experts", 3, 40),
