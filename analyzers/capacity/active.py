@@ -75,12 +75,13 @@ def levels(starts_s: npt.NDArray[np.float64], stops_s: npt.NDArray[np.float64], 
 
 
 def shared_changes(
-    prefixes: Prefixes, starts_s: npt.NDArray[np.float64], stops_s: npt.NDArray[np.float64]
+    prefixes: Prefixes, whole_blocks: Index, starts_s: npt.NDArray[np.float64], stops_s: npt.NDArray[np.float64]
 ) -> tuple[Index, Index]:
     """Blocks of each request that others hold at its start, and at its end: a block that several hold is there once.
 
     Args:
         prefixes: Of the same requests.
+        whole_blocks: Filled blocks of each prompt, int64, shape (requests,): a partly filled one is nobody else's.
         starts_s: Shape (requests,).
         stops_s: Same shape.
 
@@ -92,7 +93,7 @@ def shared_changes(
     times = np.concatenate((stops_s, starts_s))
     for event in np.argsort(times, kind="stable").tolist():
         request = event % len(starts_s)
-        ids = prefixes.of(request)
+        ids = prefixes.of(request)[: whole_blocks[request]]
         if event < len(starts_s):
             holders[ids] -= 1
             at_end[request] = np.count_nonzero(holders[ids])

@@ -161,9 +161,9 @@ def _concurrency(seen: _Seen, rows: Index, weights: npt.NDArray[np.float64] | No
     prefixes = seen.trace.prefixes
     if prefixes is not None and weights is None:
         own = prefixes if len(rows) == len(seen.trace) else prefixes.take(rows)
-        at_start, at_end = (held * prefixes.block_tokens for held in shared_changes(own, starts_s, stops_s))
-        up, down = np.maximum(reserved - at_start, 0), np.maximum(reserved - at_end, 0)
-        physical = spread_over_time(levels(starts_s, stops_s, up, down))
+        filled = np.minimum(requests["prompt_tokens"].to_numpy() // prefixes.block_tokens, own.counts)
+        at_start, at_end = (held * prefixes.block_tokens for held in shared_changes(own, filled, starts_s, stops_s))
+        physical = spread_over_time(levels(starts_s, stops_s, reserved - at_start, reserved - at_end))
     return Concurrency(
         quality="measured" if observed(seen.trace) else "simulated",
         requests=spread_over_time(levels(starts_s, stops_s, each, each)),

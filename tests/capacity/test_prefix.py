@@ -78,7 +78,7 @@ def test_blocks_alive_are_counted_once(prompts: list[Prompt], data: st.DataObjec
     prefixes = prefixes_of(prompts)
     starts = np.array(data.draw(st.lists(st.integers(0, 9), min_size=len(prompts), max_size=len(prompts))), dtype=float)
     stops = starts + np.array(data.draw(st.lists(st.integers(1, 5), min_size=len(prompts), max_size=len(prompts))))
-    at_start, at_end = shared_changes(prefixes, starts, stops)
+    at_start, at_end = shared_changes(prefixes, prefixes.counts, starts, stops)
     level = levels(starts, stops, prefixes.counts - at_start, prefixes.counts - at_end)
     passed = np.cumsum([starts.min(), *level.seconds])
     for value, begin, end in zip(level.values.tolist(), passed[:-1], passed[1:], strict=True):
