@@ -52,6 +52,10 @@ def _several(text: str) -> bool:
     return _positive(text) > 1
 
 
+def _is_data(text: str) -> bool:
+    return text == "data"
+
+
 Reader = tuple[str, Callable[[str], Any]]
 _VLLM: dict[str, Reader] = {
     "--tensor-parallel-size": ("tensor_parallel", _positive),
@@ -80,6 +84,7 @@ _VLLM: dict[str, Reader] = {
     "--max-lora-rank": ("lora_rank", _positive),
     "--max-cpu-loras": ("cpu_loras", _positive),
     "--num-speculative-tokens": ("draft_tokens", _positive),
+    "--mm-encoder-tp-mode": ("encoder_whole", _is_data),
 }
 _FLAGS: dict[str, tuple[str, Any]] = {
     "--enable-expert-parallel": ("expert_parallel", True),

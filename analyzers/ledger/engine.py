@@ -53,6 +53,8 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     data_parallel: int = 1
     dp_attention: bool = False
     context_parallel: int = 1
+    encoder_whole: bool = False
+    """`--mm-encoder-tp-mode data`: every rank holds the whole vision tower, and takes its share of the images."""
     redundant_experts: int = 0
     utilization: float | None = None
     block_size: int = 16

@@ -71,7 +71,8 @@ class _Rank:
         looked_up = self.packing_of("embed_tokens")
         packed = looked_up.packing == "gguf"
         if first and shape.vision is not None:
-            for size in vision_tensors(shape.vision, self.tp, self.element, self.padding == 1):
+            parts = 1 if self.engine.encoder_whole else self.tp
+            for size in vision_tensors(shape.vision, parts, self.element, self.padding == 1):
                 yield Tensor("vision tower", size)
         if first or (last and shape.tied_embeddings):
             rows = vocabulary // self.tp

@@ -136,6 +136,7 @@ def test_a_vision_tower_is_split_but_for_its_ends() -> None:
     biases = 2 * (3 * 64 + 64 + 128 + 64 + 4 * 64)
     assert alone == (matrices + ends + biases) * 2
     assert alone - shared == matrices + 2 * (3 * 64 + 128)
+    assert total(seen, owner="vision", tensor_parallel=2, encoder_whole=True) == alone
     assert shape_of(seen).lower_bounds == ()
     assert "vision" in shape_of(configs.DENSE | {"vision_config": {"model_type": "novel"}}).lower_bounds[0]
 
