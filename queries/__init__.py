@@ -3,22 +3,45 @@
 views/ holds derived views, evidence/ what triage asks, postmortem/ what people ask, checklist/ one item of the deployment
 checklist per file, capacity/ what a request trace is made of. Each file is plain DuckDB over the
 event table of `oomctl schema events --sql`, and takes its parameters by name ($incident_stream).
+
+A postmortem query also says in its header what must have been recorded for it (`needs`), and what its parameters are where
+they are not given: nobody has to know any.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Literal
+
+from oomctl.queries.needs import Need
 
 if TYPE_CHECKING:
     import duckdb
 
 Folder = Literal["views", "evidence", "postmortem", "checklist", "capacity"]
 
+_DEFAULTED = re.compile(r"(?P<name>\w+) = (?P<default>\S+): (?P<meaning>.+)")
 _PARAMETER = re.compile(r"\$([a-z_]\w*)")
 _ORDERED = re.compile(r"(?P<asked>.*\nORDER BY (?P<order>.*?)(?:\nLIMIT \d+)?);?\s*", re.DOTALL)
 """A query whose own ORDER BY, which is not indented, is its last one."""
+_CREATE = re.compile(r"^CREATE (VIEW|MACRO) ", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter that need not be given.
+
+    Attributes:
+        name: As in the SQL, behind the $.
+        default: What it is then, as text; None for NULL.
+        meaning: In words.
+    """
+
+    name: str
+    default: str | None
+    meaning: str
 
 
 @dataclass(frozen=True)
@@ -31,6 +54,9 @@ class Query:
         params: Names of its parameters, in the header's order.
         columns: (name, what it means) of each column that it returns.
         sql: The whole text.
+        parameters: Those of its parameters that have a default.
+        needs: What must have been recorded.
+        portable: Whether it keeps to SQL that other engines read too.
     """
 
     name: str
@@ -38,6 +64,13 @@ class Query:
     params: tuple[str, ...]
     columns: tuple[tuple[str, str], ...]
     sql: str
+    parameters: tuple[Parameter, ...] = ()
+    needs: tuple[Need, ...] = ()
+    portable: bool = False
+
+    def bound(self, given: Mapping[str, str] | None = None) -> dict[str, str | None]:
+        """Its parameters: as given, else their defaults."""
+        return {each.name: each.default for each in self.parameters} | dict(given or {})
 
     def of_many(self) -> str:
         """The same question about several at once: it takes a list for each parameter, all of one length.
@@ -64,8 +97,11 @@ class Query:
 def parse(name: str, sql: str) -> Query:
     """Read a query's header: `-- title`, then `-- params: a, b` and one `-- column: meaning` per column.
 
+    A postmortem query's has `-- needs kv_pool.free_blocks or step: COLLECTOR`, `-- param NAME = DEFAULT: meaning` (NULL for
+    none) and, where it is, `-- portable`.
+
     Raises:
-        ValueError: If the header lacks its title or a column's meaning.
+        ValueError: If the header lacks its title or a column's meaning, or a line of it is none of these.
     """
     lines = []
     for line in sql.splitlines():
@@ -76,15 +112,30 @@ def parse(name: str, sql: str) -> Query:
         raise ValueError(f"{name}: no title in its first line")
     params: tuple[str, ...] = ()
     columns = []
+    parameters = []
+    needs = []
     for line in lines[1:]:
         if line.startswith("params:"):
             params = tuple(word.strip() for word in line.removeprefix("params:").split(",") if word.strip())
+        elif line.startswith("param "):
+            told = _DEFAULTED.fullmatch(line.removeprefix("param "))
+            if told is None:
+                raise ValueError(f"{name}: {line!r} is not `param NAME = DEFAULT: meaning`")
+            default = None if told["default"] == "NULL" else told["default"]
+            parameters.append(Parameter(told["name"], default, told["meaning"]))
+        elif line.startswith("needs "):
+            try:
+                needs.append(Need.parse(line.removeprefix("needs ")))
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
         elif line.startswith("column "):
             column, _, meaning = line.removeprefix("column ").partition(": ")
             if not meaning:
                 raise ValueError(f"{name}: column {column!r} has no meaning")
             columns.append((column, meaning))
-    return Query(name, lines[0], params, tuple(columns), sql)
+    params += tuple(each.name for each in parameters)
+    portable = "portable" in lines[1:]
+    return Query(name, lines[0], params, tuple(columns), sql, tuple(parameters), tuple(needs), portable)
 
 
 @cache
@@ -110,4 +161,4 @@ def names(folder: Folder) -> tuple[str, ...]:
 def install(connection: "duckdb.DuckDBPyConnection") -> None:
     """Create the derived views on a connection that holds the event table; those that exist already stay."""
     for name in names("views"):
-        connection.execute(load("views", name).sql.replace("CREATE VIEW ", "CREATE VIEW IF NOT EXISTS ", 1))
+        connection.execute(_CREATE.sub(r"\g<0>IF NOT EXISTS ", load("views", name).sql, count=1))

@@ -84,6 +84,7 @@ VIEWS = {
     "kv_pressure": Fixture("decode_preemption_storm"),
     "oom_figures": Fixture("load_foreign_process"),
     "phase_marker": Fixture("healthy"),
+    "reached": Fixture("recording"),
     "story": Fixture("hand"),
 }
 CAPACITY = {"requests": Fixture("hand"), "tool_waits": Fixture("hand"), "pool": Fixture("warm_up_capture", ranks=2)}
@@ -180,7 +181,9 @@ def answer(folder: queries.Folder, name: str, backwards: bool = False) -> tuple[
     query = queries.load(folder, name)
     if folder == "views":
         order = "stream, seq" if "stream" in dict(query.columns) else "ALL"
-        cursor = connection.execute(f"SELECT * FROM {name} ORDER BY {order}")
+        cursor = connection.execute(f"SELECT * FROM {source_of(query)} ORDER BY {order}")
+    elif folder == "postmortem":
+        cursor = connection.execute(query.sql, query.bound(fixture.given))
     else:
         given = parameters(connection, fixture.incident) if query.params else {}
         cursor = connection.execute(query.sql, {key: given[key] for key in query.params})

@@ -169,7 +169,7 @@ def _words(settings: "Settings") -> str:
 
 def _list(target: str | None, chosen: Format) -> None:
     """Print the workers of this node."""
-    from oomctl.cli.query import chunks
+    from oomctl.cli.answers import chunks
     from oomctl.collectors.live.discover.workers import workers
 
     if target is not None:

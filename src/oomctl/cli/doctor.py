@@ -28,7 +28,7 @@ def doctor(
 
     With --checklist: each item of the deployment checklist, met, not met or not observed, with its evidence.
     """
-    from oomctl.cli.query import chunks
+    from oomctl.cli.answers import chunks
 
     chosen = chosen_format(format, json)
     rows: list[tuple[Any, ...]]

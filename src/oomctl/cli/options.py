@@ -39,13 +39,22 @@ FEW = 24
 
 def chosen_format(given: Format | None, json: bool) -> Format:
     """--format, or --json for short; a table by default."""
+    refuse_two(given, json)
+    return Format.JSON if json else given or Format.TABLE
+
+
+def refuse_two(given: StrEnum | None, json: bool) -> None:
+    """--json beside another --format.
+
+    Raises:
+        OomctlError: If both are given.
+    """
     if json and given not in (None, Format.JSON):
         raise OomctlError(
             f"--json and --format {given.value if given else ''} contradict each other",
             "leave one of them out",
             ExitCode.USAGE,
         )
-    return Format.JSON if json else given or Format.TABLE
 
 
 def closest(word: str, known: Sequence[str]) -> str:

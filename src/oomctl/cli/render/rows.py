@@ -6,17 +6,16 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from itertools import chain
-from textwrap import wrap
+from itertools import chain, islice, zip_longest
 from typing import Any
 
-from oomctl.cli.render.text import cells, cut, escape, escape_json, escape_md, paint
+from oomctl.cli.render.text import cells, escape, escape_json, escape_md, fold, paint
 from oomctl.cli.render.words import ASSUMED_YEAR, without_year
 
 NARROW = 12
-"""No column is cut below so many columns of the terminal."""
-MOST_LINES = 6
-"""Lines that a value may take where each row is printed as a record."""
+"""No column of text is folded below so many columns of the terminal."""
+SIZED_ROWS = 1000
+"""So many are looked at before the first is printed; a wider cell behind them is printed whole, out of line."""
 _ASSUMED = re.compile(rf"{ASSUMED_YEAR}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{{1,6}})?Z")
 
 
@@ -101,48 +100,58 @@ def rows_md(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[s
 
 
 def rows_table(
-    columns: Sequence[str], rows: Sequence[Sequence[Any]], width: int | None, colour: bool = False
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], width: int | None, colour: bool = False
 ) -> Iterator[str]:
-    """An aligned table; numbers to the right. Where a line cannot fit, each row is a record of one line a value instead.
+    """An aligned table; numbers to the right. Nothing is left out: what is too long goes on in the next line.
 
     Args:
         columns: Names.
-        rows: Plain values.
-        width: Cut the widest columns until a line fits; None to leave all whole.
+        rows: Plain values; the first SIZED_ROWS say how wide the columns are.
+        width: Lines have to fit into it: texts are folded, and where that is not enough each row becomes a record
+            of one line a value. None for as wide as it takes.
         colour: Bold header.
     """
-    texts = [[escape(readable(value)) for value in row] for row in rows]
+    left = iter(rows)
+    first = list(islice(left, SIZED_ROWS))
+    texts = [_shown(row) for row in first]
     names = [escape(name) for name in columns]
     widths = [max(map(cells, column)) for column in zip(names, *texts, strict=True)]
-    if width is not None and not _narrow(widths, width) and texts:
-        yield from _records(names, texts, width, colour)
-        return
     right = [
         any(value is not None for value in column)
         and all(value is None or re.fullmatch(r"int|float", type(value).__name__) for value in column)
-        for column in ([row[index] for row in rows] for index in range(len(columns)))
+        for column in ([row[index] for row in first] for index in range(len(columns)))
     ]
-    yield paint(_line(names, widths, right), "bold", colour) + "\n"
+    shown = chain(texts, map(_shown, left))
+    if width is not None and not _narrow(widths, right, width):
+        yield from _records(names, list(shown), width, colour)
+        return
+    for line in _lines(names, widths, right):
+        yield paint(line, "bold", colour) + "\n"
     yield "  ".join("-" * size for size in widths) + "\n"
-    for row in texts:
-        yield _line(row, widths, right) + "\n"
+    for row in shown:
+        yield from (f"{line}\n" for line in _lines(row, widths, right, width is not None))
 
 
-def _line(texts: list[str], widths: list[int], right: list[bool]) -> str:
-    padded = []
-    for text, size, to_right in zip(texts, widths, right, strict=True):
-        text = cut(text, size)
-        gap = " " * (size - cells(text))
-        padded.append(gap + text if to_right else text + gap)
-    return "  ".join(padded).rstrip()
+def _shown(row: Sequence[Any]) -> list[str]:
+    return [escape(readable(value)) for value in row]
+
+
+def _lines(texts: list[str], widths: list[int], right: list[bool], folded: bool = True) -> Iterator[str]:
+    """The lines of one row: one, or as many as its longest folded cell has."""
+    columns = [fold(text, size) if folded else [text] for text, size in zip(texts, widths, strict=True)]
+    for parts in zip_longest(*columns, fillvalue=""):
+        padded = []
+        for text, size, to_right in zip(parts, widths, right, strict=True):
+            gap = " " * (size - cells(text))
+            padded.append(gap + text if to_right else text + gap)
+        yield "  ".join(padded).rstrip()
 
 
 def _records(names: list[str], texts: list[list[str]], width: int, colour: bool) -> Iterator[str]:
     """Each row's values one below the other, what all rows have in common once before them; what is NULL is left out."""
     margin = min(max(map(cells, names)), width // 3)
-    room = max(width - margin - 2, NARROW)
     common = [len(texts) > 1 and len(set(column)) == 1 for column in zip(*texts, strict=True)]
-    parts = [("every row", [text if same else "" for text, same in zip(texts[0], common, strict=True)])]
+    parts = [("every row", [text if same else "" for text, same in zip(texts[0], common, strict=True)])] if texts else []
     parts += [
         (f"row {number}", ["" if same else text for text, same in zip(row, common, strict=True)])
         for number, row in enumerate(texts, 1)
@@ -155,19 +164,16 @@ def _records(names: list[str], texts: list[list[str]], width: int, colour: bool)
         gap = "\n"
         for name, text in zip(names, row, strict=True):
             if text:
-                first, *more = wrap(cut(text, room * MOST_LINES), room, break_on_hyphens=False) or [""]
-                name = cut(name, margin)
-                yield f"{name}{' ' * (margin - cells(name))}  {first}\n"
-                yield from (f"{' ' * margin}  {line}\n" for line in more)
+                yield from (f"{line}\n" for line in _lines([name, text], [margin, width - margin - 2], [False, False]))
 
 
-def _narrow(widths: list[int], width: int) -> bool:
-    """Cut the widest columns until all fit; False where they do not."""
+def _narrow(widths: list[int], fixed: list[bool], width: int) -> bool:
+    """Make the widest columns of text narrower until a line fits; False if it cannot."""
     excess = sum(widths) + 2 * (len(widths) - 1) - width
-    while excess > 0 and max(widths) > NARROW:
-        widest = widths.index(max(widths))
-        second = max([size for size in widths if size < widths[widest]], default=0)
-        step = min(excess, widths[widest] - max(second, NARROW, 1)) or 1
-        widths[widest] -= step
-        excess -= step
-    return excess <= 0
+    while excess > 0:
+        size = max((size for size, numbers in zip(widths, fixed, strict=True) if not numbers), default=0)
+        if size <= NARROW:
+            return False
+        widths[next(n for n, found in enumerate(widths) if found == size and not fixed[n])] -= 1
+        excess -= 1
+    return True

@@ -75,6 +75,19 @@ def cut_end(text: str, width: int) -> str:
     return text if cells(text) <= width else _fitting(text, width - 1) + "…"
 
 
+def fold(text: str, width: int) -> list[str]:
+    """The text in lines of at most `width` columns, broken behind spaces where there are some; joined they are the text."""
+    lines = []
+    while cells(text) > width:
+        head = _fitting(text, width) or text[:1]
+        space = head.rfind(" ") + 1
+        if space > len(head) // 2:
+            head = head[:space]
+        lines.append(head)
+        text = text[len(head) :]
+    return [*lines, text]
+
+
 def gist(text: str) -> str:
     """What a log line says, without the time, process and source that stand before it in every line."""
     head = text[:GIST_HEAD]
