@@ -68,7 +68,9 @@ def _columns(folder: str, query: queries.Query) -> Iterator[str]:
     connection = _connection()
     try:
         if folder == "views":
-            connection.execute(re.sub("^CREATE (VIEW|MACRO) ", r"CREATE OR REPLACE \1 ", query.sql, count=1, flags=re.MULTILINE))
+            connection.execute(
+                re.sub("^CREATE (VIEW|MACRO) ", r"CREATE OR REPLACE \1 ", query.sql, count=1, flags=re.MULTILINE)
+            )
             cursor = connection.execute(f"SELECT * FROM {source_of(query)}")
         else:
             if folder == "evidence" and query.params and query.name not in UNCITED:

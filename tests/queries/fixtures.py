@@ -3,15 +3,18 @@
 Nothing here comes from a real system: scenarios are those of `tests.scenarios`, seed 1.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from oomctl import queries
 from oomctl.analyzers.triage.groups import incidents
 from oomctl.schemas import storage
 from oomctl.schemas.rows import Row, make_row
+from tests.queries.recording import recording
 from tests.scenarios.connected import connected
+from tests.sql_headers import source_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -25,16 +28,18 @@ class Fixture:
     """What a query is run on.
 
     Attributes:
-        scenario: Name in the catalogue; "hand" for HAND's rows.
+        scenario: Name in the catalogue; "hand" for HAND's rows, "recording" for those of `recording`.
         engine: Whose words.
         ranks: Tensor-parallel workers.
         incident: About which incident an evidence query is asked, counted in the order of their roots.
+        given: Parameters of a postmortem query, beside their defaults.
     """
 
     scenario: str
     engine: str = "vllm"
     ranks: int = 1
     incident: int = 0
+    given: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 EVIDENCE = {
@@ -164,11 +169,13 @@ two lives of that worker come next, and of three calls of tools one with its end
 """
 
 
+@cache
 def database(fixture: Fixture, backwards: bool = False) -> "DuckDBPyConnection":
-    """The fixture's event table, with the derived views."""
-    if fixture.scenario == "hand":
+    """The fixture's event table, with the derived views; made once, and never written to."""
+    if fixture.scenario in ("hand", "recording"):
+        rows = HAND if fixture.scenario == "hand" else recording()
         connection = storage.connect()
-        storage.load_rows(connection, reversed(HAND) if backwards else HAND)
+        storage.load_rows(connection, reversed(rows) if backwards else rows)
         queries.install(connection)
         return connection
     return connected(fixture.scenario, engine=fixture.engine, ranks=fixture.ranks, backwards=backwards)
