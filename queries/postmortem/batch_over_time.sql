@@ -29,8 +29,15 @@ SELECT
     told.stream, told.seq, told.line, told.ts, told.worker, told.incarnation, running_requests, waiting_requests,
     prompt_tokens_per_s, generation_tokens_per_s, round(pool.usage_ratio, 4) AS usage_ratio
 FROM told
-ASOF LEFT JOIN (SELECT stream, worker, seq, usage_ratio FROM kv_pool WHERE usage_ratio IS NOT NULL) AS pool
-    -- An agent writes the pool behind its step, and a log's line may give it before or behind.
-    ON pool.stream = told.stream AND pool.worker = told.worker AND told.seq + 1 >= pool.seq
+ASOF LEFT JOIN (
+    -- An agent writes the pool behind its step; of what one line gives, either may stand first.
+    SELECT
+        stream, worker, coalesce(line, seq - CASE WHEN source = 'agent' THEN 1 ELSE 0 END) AS place,
+        arg_max(usage_ratio, seq) AS usage_ratio
+    FROM kv_pool
+    WHERE usage_ratio IS NOT NULL
+    GROUP BY ALL
+) AS pool
+    ON pool.stream = told.stream AND pool.worker = told.worker AND coalesce(told.line, told.seq) >= pool.place
 WHERE running_requests IS NOT NULL OR waiting_requests IS NOT NULL
 ORDER BY told.worker, told.ts NULLS LAST, told.stream, told.seq;

@@ -7,14 +7,14 @@
 -- column freed_ts: when its blocks were back in the pool; NULL where they never were
 -- column delay_s: seconds between the two; NULL where they never came back
 -- column blocks: that it held
--- column held_s: seconds that they had stayed by the end of the record, where they never came back
+-- column held_s: seconds that they had stayed by the stream's last event of any request, where they never came back
 -- column stream: source of the row
 -- column seq: place of the end in the stream
 WITH life AS (
     SELECT
         stream, worker, incarnation, request_id, event, seq, ts, kv_blocks,
         lead(ts) OVER later AS next_ts, lead(event) OVER later AS next_event,
-        max(ts) OVER (PARTITION BY stream) AS last_ts
+        (SELECT max(ts) FROM request AS last WHERE last.stream = request.stream) AS last_ts
     FROM request
     WHERE event IN ('finished', 'cancelled', 'blocks_freed')
     WINDOW later AS (PARTITION BY stream, worker, incarnation, request_id ORDER BY seq)

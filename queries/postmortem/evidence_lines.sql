@@ -91,7 +91,7 @@ kept AS (
 
 SELECT
     chosen.stream, chosen.seq,
-    concat(coalesce(kept.file, chosen.stream), ':', chosen.line) AS place,
+    concat_ws(':', coalesce(kept.file, chosen.stream), chosen.line) AS place,
     chosen.worker, chosen.incarnation, chosen.rank_name, chosen.role, chosen.gave,
     coalesce(kept.text, chosen.message) AS text
 FROM chosen

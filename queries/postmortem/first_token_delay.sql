@@ -18,7 +18,7 @@ WITH life AS (
         min(ts) FILTER (event IN ('admitted', 'scheduled') AND sampled_by IS DISTINCT FROM 'oom') AS started_ts,
         min(ts) FILTER (event = 'first_token') AS token_ts,
         bool_or(event IN ('finished', 'cancelled', 'rejected')) AS is_over,
-        max(prompt_tokens) AS prompt_tokens, arg_min(cached_tokens, seq) FILTER (event <> 'resumed') AS cached_tokens,
+        coalesce(max(output_tokens), 0) AS output_tokens, max(prompt_tokens) AS prompt_tokens, arg_min(cached_tokens, seq) FILTER (event <> 'resumed') AS cached_tokens,
         count(*) FILTER (event = 'preempted') AS preempted
     FROM request
     WHERE request_id IS NOT NULL
@@ -31,10 +31,11 @@ SELECT
     worker, request_id, came_ts, date_diff('microsecond', came_ts, started_ts) / 1e6 AS queued_s,
     date_diff('microsecond', started_ts, token_ts) / 1e6 AS prefill_s,
     date_diff('microsecond', came_ts, token_ts) / 1e6 AS first_token_s,
-    CASE WHEN token_ts IS NULL AND NOT is_over THEN date_diff('microsecond', came_ts, last_ts) / 1e6 END AS waiting_s,
+    CASE WHEN token_ts IS NULL AND NOT is_over AND output_tokens = 0 THEN date_diff('microsecond', came_ts, last_ts) / 1e6 END AS waiting_s,
     prompt_tokens, cached_tokens, preempted, stream
 FROM life
 INNER JOIN ending USING (stream)
-WHERE came_ts IS NOT NULL
+-- A source that never tells of a first token says nothing of the wait for it.
+WHERE came_ts IS NOT NULL AND stream IN (SELECT stream FROM request WHERE event = 'first_token')
 ORDER BY coalesce(first_token_s, waiting_s) DESC NULLS LAST, worker, stream, request_id
 LIMIT 50;

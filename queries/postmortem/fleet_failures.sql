@@ -19,4 +19,4 @@ SELECT
     MIN(free_bytes) AS least_free_bytes
 FROM oom
 GROUP BY worker, node, resource, COALESCE(error_type, api)
-ORDER BY events DESC, worker, node, resource, error;
+ORDER BY events DESC, worker NULLS LAST, node NULLS LAST, resource, error NULLS LAST;

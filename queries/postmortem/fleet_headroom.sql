@@ -24,4 +24,4 @@ SELECT
     worker, node, device_id, readings, total_bytes, least_free_bytes,
     ROUND(1.0 * least_free_bytes / NULLIF(total_bytes, 0), 4) AS least_free_ratio, tight_readings, first_tight_ts
 FROM told
-ORDER BY least_free_ratio, worker, node, device_id;
+ORDER BY least_free_ratio NULLS LAST, worker NULLS LAST, node NULLS LAST, device_id NULLS LAST;

@@ -26,4 +26,4 @@ SELECT
     worker, incarnation, tier, reports, total_blocks, total_tokens, ROUND(peak_ratio, 4) AS peak_ratio, full_reports,
     ROUND(1.0 * full_reports / NULLIF(usage_reports, 0), 4) AS full_ratio, least_free_blocks, preempted_requests
 FROM told
-ORDER BY full_reports DESC, worker, incarnation, tier;
+ORDER BY full_reports DESC NULLS LAST, worker NULLS LAST, incarnation NULLS LAST, tier NULLS LAST;

@@ -24,7 +24,7 @@ WITH told AS (
 
 SELECT
     worker, incarnation,
-    ROW_NUMBER() OVER (PARTITION BY worker ORDER BY COALESCE(first_ts, '9999-01-01'), first_seq, incarnation) AS life_number,
+    ROW_NUMBER() OVER (PARTITION BY worker ORDER BY first_ts NULLS LAST, first_seq, incarnation) AS life_number,
     first_ts, last_ts, was_ready, served, killed, draining, phases
 FROM told
-ORDER BY worker, life_number;
+ORDER BY worker NULLS LAST, life_number;

@@ -21,4 +21,4 @@ SELECT
 FROM told
 INNER JOIN varied ON varied.section = told.section AND varied.key = told.key
 GROUP BY told.section, told.key, told.value
-ORDER BY values_of_key DESC, told.section, told.key, lives DESC, told.value;
+ORDER BY values_of_key DESC, told.section, told.key, lives DESC, told.value NULLS LAST;

@@ -87,8 +87,8 @@ residual AS (
 scattered AS (
     SELECT
         worker, life, figure, whose, device_id, sum(rest * rest) AS squares,
-        -- Repeating the reading before makes fewer of them independent; alternating makes no more.
-        greatest(coalesce(sum(rest * rest_before) / nullif(sum(rest * rest), 0), 0), 0) AS r
+        -- Repeating the reading before makes fewer of them independent; alternating makes no more. Less than a byte is none.
+        CASE WHEN sum(rest * rest) > count(*) THEN greatest(sum(rest * rest_before) / sum(rest * rest), 0) ELSE 0 END AS r
     FROM residual
     GROUP BY worker, life, figure, whose, device_id
 ),

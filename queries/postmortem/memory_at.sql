@@ -64,10 +64,19 @@ known AS (
         PARTITION BY reached.worker, reached.life, reached.failure_stream, reached.failure_seq, rank, device_id, part, owner
         ORDER BY figure.ts DESC NULLS LAST, figure.stream = reached.failure_stream DESC, figure.seq DESC
     ) = 1
+),
+
+-- A process that a later list leaves out is gone.
+present AS (
+    SELECT *
+    FROM known
+    QUALIFY part <> 'process' OR ts IS NOT DISTINCT FROM max(ts) OVER (
+        PARTITION BY worker, life, failure_stream, failure_seq, told_stream, device_id, part
+    )
 )
 
 SELECT
     worker, life, failure, at_ts, rank, device_id, part, owner, bytes, round(bytes / 1073741824, 3) AS gib,
     date_diff('microsecond', ts, at_ts) / 1e6 AS age_s, source AS told_by, told_stream AS stream, seq
-FROM known
+FROM present
 ORDER BY worker, at_ts, life, device_id NULLS LAST, rank NULLS FIRST, n, part, bytes DESC, owner;

@@ -14,4 +14,4 @@ SELECT
     MAX(ts) AS last_ts, COUNT(*) - COUNT(ts) AS untimed_rows
 FROM events
 GROUP BY worker, source, stream, kind
-ORDER BY worker, source, stream, kind;
+ORDER BY worker NULLS LAST, source, stream, kind;

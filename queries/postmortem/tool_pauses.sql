@@ -6,7 +6,7 @@
 -- column started_ts: when, in UTC
 -- column ended_ts: when; NULL where no end was seen
 -- column pause_s: seconds; NULL where no end was seen
--- column open_s: seconds until the end of the record, where no end was seen
+-- column open_s: seconds until the last event of any request, where no end was seen
 -- column tool_action: preserve, offload or discard; NULL where it is not told
 -- column held_blocks: KV blocks held when it began; NULL where it is not told
 -- column held_tokens: tokens computed by then; NULL where it is not told
@@ -14,7 +14,8 @@
 -- column seq: place of the start in the stream
 WITH wait AS (
     SELECT
-        *, lead(event) OVER later AS next_event, lead(ts) OVER later AS next_ts, max(ts) OVER (PARTITION BY worker) AS last_ts
+        *, lead(event) OVER later AS next_event, lead(ts) OVER later AS next_ts,
+        (SELECT max(ts) FROM request AS last WHERE last.worker = request.worker) AS last_ts
     FROM request
     WHERE event IN ('tool_wait_started', 'tool_wait_ended')
     WINDOW later AS (PARTITION BY stream, worker, session_id, request_id ORDER BY seq)

@@ -46,9 +46,13 @@ asked AS (
 
 -- The clock of a stream may jump back: what stands behind a row in it was not known before that row.
 timed AS (
-    SELECT stream, worker, incarnation, seq, max(ts) OVER (PARTITION BY stream ORDER BY seq) AS moment
-    FROM events
-    WHERE worker IS NOT NULL AND ts IS NOT NULL AND kind NOT IN ('loss', 'collector')
+    SELECT stream, worker, moment, max(seq) AS seq, arg_max(incarnation, seq) AS incarnation
+    FROM (
+        SELECT stream, worker, incarnation, seq, max(ts) OVER (PARTITION BY stream ORDER BY seq) AS moment
+        FROM events
+        WHERE worker IS NOT NULL AND ts IS NOT NULL AND kind NOT IN ('loss', 'collector')
+    )
+    GROUP BY stream, worker, moment
 ),
 
 elsewhere AS (

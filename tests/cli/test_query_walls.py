@@ -206,7 +206,10 @@ class Walled:
             "SELECT database_name, path, readonly, current_schema() FROM duckdb_databases() ORDER BY ALL",
             "SELECT name, value FROM duckdb_settings() ORDER BY ALL",
         )
-        return [*(self.connection.execute(sql).fetchall() for sql in asked), sorted(os.listdir(self.folder))]
+        return [
+            *(self.connection.execute(sql).fetchall() for sql in asked),
+            sorted(path.name for path in self.folder.iterdir()),
+        ]
 
     def attempt(self, sql: str) -> list[list[Any]]:
         """Its rows.

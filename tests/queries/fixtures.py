@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from oomctl import queries
 from oomctl.analyzers.triage.groups import incidents
+from oomctl.collectors.artifacts.torch_snapshot.layout import read_document
+from oomctl.collectors.artifacts.torch_snapshot.table import load_events
 from oomctl.schemas import storage
 from oomctl.schemas.rows import Row, make_row
-from tests.queries.recording import recording
+from tests.queries.recording import recording, snapshot
 from tests.scenarios.connected import connected
 from tests.sql_headers import source_of
 
@@ -28,7 +30,8 @@ class Fixture:
     """What a query is run on.
 
     Attributes:
-        scenario: Name in the catalogue; "hand" for HAND's rows, "recording" for those of `recording`.
+        scenario: Name in the catalogue; "hand" for HAND's rows, "recording" for those of
+            `recording`, "snapshot" for an allocator's, "empty" for none.
         engine: Whose words.
         ranks: Tensor-parallel workers.
         incident: About which incident an evidence query is asked, counted in the order of their roots.
@@ -77,10 +80,13 @@ EVIDENCE = {
     "writers": Fixture("recovery_orphan_load", ranks=2),
 }
 POSTMORTEM = {
+    name: Fixture("snapshot" if name.startswith("heap_") else "recording") for name in queries.names("postmortem")
+} | {
     "evidence_lines": Fixture("decode_exhausted", "sglang", ranks=2),
     "growth_before_failure": Fixture("decode_exhausted", "sglang"),
     "memory_at_failure": Fixture("warm_up_capture", ranks=2),
     "phases": Fixture("recovery_wake_up", ranks=2),
+    "request_timeline": Fixture("recording", given={"request": "b"}),
 }
 VIEWS = {
     "drained": Fixture("hand"),
@@ -172,8 +178,14 @@ two lives of that worker come next, and of three calls of tools one with its end
 @cache
 def database(fixture: Fixture, backwards: bool = False) -> "DuckDBPyConnection":
     """The fixture's event table, with the derived views; made once, and never written to."""
-    if fixture.scenario in ("hand", "recording"):
-        rows = HAND if fixture.scenario == "hand" else recording()
+    if fixture.scenario == "snapshot":
+        connection = storage.connect()
+        load_events(connection, read_document(snapshot(), "heap.pickle", 0), rank=0)
+        queries.install(connection)
+        return connection
+    made = {"hand": HAND, "recording": recording(), "empty": ()}
+    if fixture.scenario in made:
+        rows = made[fixture.scenario]
         connection = storage.connect()
         storage.load_rows(connection, reversed(rows) if backwards else rows)
         queries.install(connection)
@@ -187,7 +199,7 @@ def answer(folder: queries.Folder, name: str, backwards: bool = False) -> tuple[
     connection = database(fixture, backwards)
     query = queries.load(folder, name)
     if folder == "views":
-        order = "stream, seq" if "stream" in dict(query.columns) else "ALL"
+        order = "stream, seq" if {"stream", "seq"} <= dict(query.columns).keys() else "ALL"
         cursor = connection.execute(f"SELECT * FROM {source_of(query)} ORDER BY {order}")
     elif folder == "postmortem":
         cursor = connection.execute(query.sql, query.bound(fixture.given))

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from oomctl.schemas.rows import Row, make_row
+from tests.allocator.heaps import block, document, free, oom, segment
 
 START = datetime(2026, 5, 4, 10, tzinfo=UTC)
 MIB = 1 << 20
@@ -278,7 +279,7 @@ def requests(made: Recording) -> None:
 
 def devices(made: Recording) -> None:
     """The driver's view two seconds after each allocator's; a neighbour that grows,
-    and the first life's process until 30."""
+    and the first life's process until 12."""
     for second in (-70, -30):
         made.add("w0/nvml", "device", second, device=0, total_bytes=80 * GIB, used_bytes=50 * GIB, free_bytes=30 * GIB)
         made.add(
@@ -287,8 +288,8 @@ def devices(made: Recording) -> None:
             own=True, owner_incarnation=OLD,
         )  # fmt: skip
     for n in range(7):
-        second, own, other = 10 * n + 2, (44_000 + 120 * n) * MIB, (4 * 1024 + 300 * n) * MIB
-        left = 2 * GIB if n < 4 else 0
+        second, own, other = 10 * n + 2, (44_000 + 120 * n) * MIB, (35_100 + 300 * n) * MIB
+        left = 2 * GIB if n < 2 else 0
         used = own + other + left
         made.add(
             "w0/nvml", "device", second, device=0, total_bytes=80 * GIB, used_bytes=used, free_bytes=80 * GIB - used,
@@ -388,3 +389,21 @@ def trace(made: Recording) -> None:
         computed_tokens=192,
     )  # fmt: skip
     made.add("w0/trace", "request", 37, request_id="t6", session_id="s1", event="tool_wait_ended", tool_action="offload")
+
+
+def snapshot() -> dict[str, Any]:
+    """An allocator as PyTorch dumps it: weights with a hole behind them, a cached segment, and a graph's own pool."""
+
+    def by(function: str, line: int) -> list[dict[str, Any]]:
+        torch = {"filename": "/pkg/torch/nn/modules/module.py", "line": 900, "name": "_apply"}
+        return [torch, {"filename": f"/pkg/engine/{function}.py", "line": line, "name": function}]
+
+    weights = segment(
+        1 << 40,
+        block(80 * MIB, frames=by("load_weights", 7)),
+        free(24 * MIB),
+        block(40 * MIB, frames=by("allocate_kv", 12)),
+    )
+    cached = segment(2 << 40, free(20 * MIB))
+    graph = segment(3 << 40, block(8 * MIB, frames=by("capture", 3)), free(12 * MIB), segment_pool_id=(0, 1))
+    return document(weights, cached, graph, trace=[oom(64 * MIB, 8 * MIB, frames=by("execute_model", 9))])
