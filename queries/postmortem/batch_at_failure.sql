@@ -13,7 +13,7 @@
 -- column output_tokens: generated so far
 -- column scheduled_tokens: in the failing step
 -- column kv_blocks: blocks held
--- column share_of_held: of all blocks that these requests hold, 0 to 1; a shared block counts for each
+-- column held_ratio: of all blocks that these requests hold, 0 to 1; a shared block counts for each
 -- column cohort: cohort label
 -- column tenant: tenant
 -- column adapter: adapter
@@ -64,7 +64,7 @@ SELECT
     CASE WHEN dumped THEN 'dumped' ELSE 'followed' END AS told,
     prompt_tokens, computed_tokens, output_tokens, scheduled_tokens, kv_blocks,
     round(kv_blocks / nullif(sum(kv_blocks) OVER (PARTITION BY worker, life, failure_stream, failure_seq), 0), 4)
-        AS share_of_held,
+        AS held_ratio,
     cohort, tenant, adapter, date_diff('microsecond', first_ts, at_ts) / 1e6 AS age_s, sample_weight, stream, seq
 FROM latest
 WHERE event NOT IN ('finished', 'cancelled', 'rejected', 'blocks_freed')

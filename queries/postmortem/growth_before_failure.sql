@@ -1,4 +1,5 @@
 -- What grew before each failure: KV use, queue, throughput and batch, over the last 30 reports of each
+-- needs kv_pool.usage_ratio or throughput.running_requests or step.running_requests or step.prefill_tokens: the agent, prometheus, or an engine log
 -- column stream: source of the rows
 -- column seq: place in the stream of the failure: the first of its group, or the first sign that blocks ran short
 -- column line: line of the source that tells it

@@ -1,5 +1,5 @@
 -- What the worker's own process held beyond the framework's allocator (non-torch memory), and how that grew
--- needs allocator.reserved_bytes or memory.component=non_torch or oom.own_process_bytes: the agent with nvml, or a log that prints non-torch memory or the failure's figures
+-- needs process.used_bytes or memory.component=non_torch or oom.own_process_bytes: the agent with nvml, or a log that prints non-torch memory or the failure's figures
 -- column stream: source of the process's, the component's or the failure's row
 -- column seq: its place in the stream
 -- column line: line of the source that gave it; NULL where the source has no lines

@@ -1,4 +1,5 @@
 -- The phases of each worker's life: when each began, how long it lasted, and the last line before the next
+-- needs lifecycle.phase: the agent, the recorder, or an engine log
 -- column stream: source of the rows
 -- column seq: place in the stream of the row with which the phase began
 -- column worker: engine instance

@@ -10,17 +10,25 @@
 -- column incarnation: the life of the worker by the name that this stream gives it
 -- column last_seq: place in the stream of its last row by then
 CREATE MACRO reached(instant) AS TABLE
-WITH life AS (
-    SELECT
-        stream, worker, incarnation, any_value(source) = 'log' AS is_log, max(seq) AS last_seq,
-        max(ts) AS last_ts
-    FROM events
-    WHERE worker IS NOT NULL AND kind NOT IN ('loss', 'collector')
+-- The clock of a stream may jump back: what stands behind a row in it was not known before that row.
+WITH told AS MATERIALIZED (
+    SELECT stream, worker, incarnation, source = 'log' AS is_log, moment, max(seq) AS seq
+    FROM (
+        SELECT stream, worker, incarnation, source, seq, max(ts) OVER (PARTITION BY stream ORDER BY seq) AS moment
+        FROM events
+        WHERE worker IS NOT NULL AND kind NOT IN ('loss', 'collector')
+    )
+    GROUP BY ALL
+),
+
+life AS (
+    SELECT stream, worker, incarnation, bool_and(is_log) AS is_log, max(seq) AS last_seq, max(moment) AS last_ts
+    FROM told
     GROUP BY stream, worker, incarnation
 ),
 
 -- The first failure of a life that it did not survive; of what it survived, the first.
-failed AS (
+failed AS MATERIALIZED (
     SELECT failure.*, life.is_log
     FROM failure
     INNER JOIN life USING (stream, worker)
@@ -44,14 +52,10 @@ asked AS (
     GROUP BY worker
 ),
 
--- The clock of a stream may jump back: what stands behind a row in it was not known before that row.
-timed AS (
+place AS (
     SELECT stream, worker, moment, max(seq) AS seq, arg_max(incarnation, seq) AS incarnation
-    FROM (
-        SELECT stream, worker, incarnation, seq, max(ts) OVER (PARTITION BY stream ORDER BY seq) AS moment
-        FROM events
-        WHERE worker IS NOT NULL AND ts IS NOT NULL AND kind NOT IN ('loss', 'collector')
-    )
+    FROM told
+    WHERE moment IS NOT NULL
     GROUP BY stream, worker, moment
 ),
 
@@ -63,7 +67,7 @@ elsewhere AS (
         INNER JOIN life USING (worker)
         WHERE life.stream IS DISTINCT FROM asked.failure_stream AND asked.at_ts IS NOT NULL
     ) AS asked
-    ASOF JOIN timed AS place
+    ASOF JOIN place
         ON place.stream = asked.stream AND place.worker = asked.worker AND asked.at_ts >= place.moment
 )
 

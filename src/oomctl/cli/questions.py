@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from oomctl.cli.answers import Answers
 
-NOTHING = "nothing: it was recorded, and there is nothing of the kind in it"
+NOTHING = "no rows: what it asks of was recorded, and nothing in it answers"
 
 
 class Questions:
