@@ -14,7 +14,8 @@ from oomctl.collectors.artifacts.torch_snapshot.layout import read_document
 from oomctl.collectors.artifacts.torch_snapshot.table import load_events
 from oomctl.schemas import storage
 from oomctl.schemas.rows import Row, make_row
-from tests.queries.recording import recording, snapshot
+from tests.queries.heap import snapshot
+from tests.queries.recording import recording
 from tests.scenarios.connected import connected
 from tests.sql_headers import source_of
 
@@ -51,6 +52,7 @@ EVIDENCE = {
     "batch": Fixture("prefill_long_prompt"),
     "components": Fixture("warm_up_capture", ranks=2),
     "deaths": Fixture("warm_up_capture"),
+    "deployment": Fixture("warm_up_capture"),
     "ended_by": Fixture("hand"),
     "device": Fixture("load_staging_copy", "sglang", ranks=2),
     "failures": Fixture("decode_exhausted", "sglang", ranks=2),

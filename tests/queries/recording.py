@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from oomctl.schemas.rows import Row, make_row
-from tests.allocator.heaps import block, document, free, oom, segment
 
 START = datetime(2026, 5, 4, 10, tzinfo=UTC)
 MIB = 1 << 20
@@ -377,7 +376,7 @@ def trace(made: Recording) -> None:
             ("t5", "batch", "zeta", None, 500, 0, 2048, 48, 1.0),
         ]
     ):
-        known = {
+        known: dict[str, Any] = {
             "request_id": request_id, "cohort": cohort, "tenant": tenant, "prefix_id": prefix, "prompt_tokens": prompt,
             "reserved_output_tokens": reserved, "max_output_tokens": reserved, "sample_weight": weight,
         }  # fmt: skip
@@ -389,21 +388,3 @@ def trace(made: Recording) -> None:
         computed_tokens=192,
     )  # fmt: skip
     made.add("w0/trace", "request", 37, request_id="t6", session_id="s1", event="tool_wait_ended", tool_action="offload")
-
-
-def snapshot() -> dict[str, Any]:
-    """An allocator as PyTorch dumps it: weights with a hole behind them, a cached segment, and a graph's own pool."""
-
-    def by(function: str, line: int) -> list[dict[str, Any]]:
-        torch = {"filename": "/pkg/torch/nn/modules/module.py", "line": 900, "name": "_apply"}
-        return [torch, {"filename": f"/pkg/engine/{function}.py", "line": line, "name": function}]
-
-    weights = segment(
-        1 << 40,
-        block(80 * MIB, frames=by("load_weights", 7)),
-        free(24 * MIB),
-        block(40 * MIB, frames=by("allocate_kv", 12)),
-    )
-    cached = segment(2 << 40, free(20 * MIB))
-    graph = segment(3 << 40, block(8 * MIB, frames=by("capture", 3)), free(12 * MIB), segment_pool_id=(0, 1))
-    return document(weights, cached, graph, trace=[oom(64 * MIB, 8 * MIB, frames=by("execute_model", 9))])
