@@ -27,40 +27,8 @@ FIELDS = {
 }  # fmt: skip
 
 
-# Architectures of families whose rows carry sizes but no architecture; the first that matches counts.
-FAMILIES = {
-    r"kimi-vl": "KimiVLForConditionalGeneration",
-    r"kimi-k2\.5": "KimiK25ForConditionalGeneration",
-    r"qwen-?2\.5-vl": "Qwen2_5_VLForConditionalGeneration",
-    r"qwen1\.5-moe|qwen2-.*moe": "Qwen2MoeForCausalLM",
-    r"qwen-?2": "Qwen2ForCausalLM",
-    r"gemma-?3": "Gemma3ForConditionalGeneration",
-    r"gemma-?2": "Gemma2ForCausalLM",
-    r"gemma": "GemmaForCausalLM",
-    r"mistral-small-?3\.[12]": "Mistral3ForConditionalGeneration",
-    r"\bphi-?[12]": "PhiForCausalLM",
-    r"granite": "GraniteForCausalLM",
-    r"gpt-oss": "GptOssForCausalLM",
-    r"llama-?4": "Llama4ForConditionalGeneration",
-    r"phi-?[34]": "Phi3ForCausalLM",
-    r"qwen-?3-next": "Qwen3NextForCausalLM",
-    r"qwen-?3-vl-.*a\d+b": "Qwen3VLMoeForConditionalGeneration",
-    r"qwen-?3-vl": "Qwen3VLForConditionalGeneration",
-    r"qwen-?3-.*a\d+b": "Qwen3MoeForCausalLM",
-    r"qwen-?3(?!\.)": "Qwen3ForCausalLM",
-    r"kimi-linear": "KimiLinearForCausalLM",
-    r"glm-4\.[5-9]": "Glm4MoeForCausalLM",
-    r"falcon-mamba": "FalconMambaForCausalLM",
-    r"falcon": "FalconForCausalLM",
-    r"olmo-?2": "Olmo2ForCausalLM",
-    r"olmoe": "OlmoeForCausalLM",
-    r"command-?[ar]": "CohereForCausalLM",
-    r"nemotron-?(h|3)": "NemotronHForCausalLM",
-    r"jamba": "JambaForCausalLM",
-    r"internlm-?[23]": "InternLM2ForCausalLM",
-    r"starcoder-?2": "Starcoder2ForCausalLM",
-    r"minimax-m2": "MiniMaxM2ForCausalLM",
-}
+FAMILIES: dict[str, str] = json.loads(Path(__file__).with_name("families.json").read_text())
+"""Architectures of families whose rows carry sizes but no architecture; the first pattern that matches counts."""
 WEIGHTS_NEED = ("h", "nh", "V")
 
 

@@ -11,127 +11,14 @@ import msgspec
 
 from oomctl.analyzers.ledger.config import DTYPE_BYTES
 from oomctl.analyzers.ledger.engine import Engine, parse_version
+from oomctl.analyzers.ledger.options import NOT_COUNTED, SGLANG, SGLANG_FLAGS, TYPES, VLLM, VLLM_FLAGS, positive
 from oomctl.schemas.errors import ExitCode, OomctlError
 
 LARGE_DEVICE = 70 * 2**30
-"""From here on vLLM schedules 8192 tokens and 1024 requests unless told otherwise (256 before 0.10), else 2048 and 256.
+"""From here on vLLM schedules 8192 tokens and 1024 requests unless told otherwise, else 2048 and 256.
 Source: vLLM engine/arg_utils.py, get_batch_defaults, which sets A100 apart by its name."""
-
-
-def _count(text: str) -> int:
-    """8192, 8k (thousands) or 8K (1024s), as vLLM reads them."""
-    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)([kKmMgG]?)", text)
-    if match is None:
-        raise ValueError
-    scale = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}[match[2]]
-    return int(float(match[1]) * scale)
-
-
-def _share(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= 1:
-        raise ValueError
-    return value
-
-
-def _ratio(text: str) -> float:
-    value = float(text)
-    if not 0 < value < 2**16:
-        raise ValueError
-    return value
-
-
-def _positive(text: str) -> int:
-    value = _count(text)
-    if value < 1:
-        raise ValueError
-    return value
-
-
-def _several(text: str) -> bool:
-    return _positive(text) > 1
-
-
-def _is_data(text: str) -> bool:
-    return text == "data"
-
-
-Reader = tuple[str, Callable[[str], Any]]
-_VLLM: dict[str, Reader] = {
-    "--tensor-parallel-size": ("tensor_parallel", _positive),
-    "-tp": ("tensor_parallel", _positive),
-    "--tp": ("tensor_parallel", _positive),
-    "--pipeline-parallel-size": ("pipeline_parallel", _positive),
-    "-pp": ("pipeline_parallel", _positive),
-    "--pp": ("pipeline_parallel", _positive),
-    "--data-parallel-size": ("data_parallel", _positive),
-    "-dp": ("data_parallel", _positive),
-    "--decode-context-parallel-size": ("context_parallel", _positive),
-    "-dcp": ("context_parallel", _positive),
-    "--num-redundant-experts": ("redundant_experts", _count),
-    "--gpu-memory-utilization": ("utilization", _share),
-    "--block-size": ("block_size", _positive),
-    "--max-model-len": ("max_model_len", _positive),
-    "--max-num-batched-tokens": ("batched_tokens", _positive),
-    "--max-num-seqs": ("max_requests", _positive),
-    "--kv-cache-dtype": ("kv_dtype", str),
-    "--quantization": ("quantization", str),
-    "-q": ("quantization", str),
-    "--num-gpu-blocks-override": ("gpu_blocks", _positive),
-    "--kv-cache-memory-bytes": ("kv_bytes", _positive),
-    "--kv-cache-memory": ("kv_bytes", _positive),
-    "--max-loras": ("loras", _positive),
-    "--max-lora-rank": ("lora_rank", _positive),
-    "--max-cpu-loras": ("cpu_loras", _positive),
-    "--num-speculative-tokens": ("draft_tokens", _positive),
-    "--mm-encoder-tp-mode": ("encoder_whole", _is_data),
-}
-_FLAGS: dict[str, tuple[str, Any]] = {
-    "--enable-expert-parallel": ("expert_parallel", True),
-    "--enable-prefix-caching": ("prefix_caching", True),
-    "--no-enable-prefix-caching": ("prefix_caching", False),
-    "--disable-hybrid-kv-cache-manager": ("hybrid_groups", False),
-    "--enforce-eager": ("eager", True),
-    "--fully-sharded-loras": ("lora_shards_both", True),
-}
-_SGLANG: dict[str, Reader] = {
-    "--tp-size": ("tensor_parallel", _positive),
-    "--tensor-parallel-size": ("tensor_parallel", _positive),
-    "--tp": ("tensor_parallel", _positive),
-    "--pp-size": ("pipeline_parallel", _positive),
-    "--pipeline-parallel-size": ("pipeline_parallel", _positive),
-    "--dp-size": ("data_parallel", _positive),
-    "--data-parallel-size": ("data_parallel", _positive),
-    "--dp": ("data_parallel", _positive),
-    "--ep-size": ("expert_parallel", _several),
-    "--expert-parallel-size": ("expert_parallel", _several),
-    "--ep": ("expert_parallel", _several),
-    "--ep-num-redundant-experts": ("redundant_experts", _count),
-    "--mem-fraction-static": ("static_share", _share),
-    "--context-length": ("max_model_len", _positive),
-    "--page-size": ("block_size", _positive),
-    "--chunked-prefill-size": ("batched_tokens", _positive),
-    "--max-running-requests": ("max_requests", _positive),
-    "--cuda-graph-max-bs": ("graph_limit", _positive),
-    "--kv-cache-dtype": ("kv_dtype", str),
-    "--quantization": ("quantization", str),
-    "--max-total-tokens": ("max_tokens", _positive),
-    "--swa-full-tokens-ratio": ("window_share", _share),
-    "--mamba-full-memory-ratio": ("state_share", _ratio),
-    "--max-mamba-cache-size": ("state_slots", _positive),
-}
-_SGLANG_FLAGS: dict[str, tuple[str, Any]] = {
-    "--disable-cuda-graph": ("eager", True),
-    "--disable-hybrid-swa-memory": ("hybrid_groups", False),
-    "--enable-ep-moe": ("expert_parallel", True),
-    "--enable-dp-attention": ("dp_attention", True),
-}
-# They move memory, and the ledger does not count it yet: said, never passed over.
-_NOT_COUNTED = (
-    "--cpu-offload-gb", "--speculative-algorithm", "--lora-paths", "--attn-cp-size", "--prefill-context-parallel-size",
-)  # fmt: skip
-_TYPES = {"auto", *DTYPE_BYTES}
-
+MANY_REQUESTS_FROM = (0, 10)
+"""Before, 256 requests on every device."""
 
 NEARLY = 0.905
 """Likeness of a misspelt option to the one that is meant; two options of an engine are less alike, or both known."""
@@ -162,7 +49,7 @@ def parse_engine(name: str, line: str, device: int | None = None) -> tuple[Engin
     notes: list[str] = []
     given: set[str] = set()
     passed: list[str] = []
-    known, flags = (_VLLM, _FLAGS) if engine == "vllm" else (_SGLANG, _SGLANG_FLAGS)
+    known, flags = (VLLM, VLLM_FLAGS) if engine == "vllm" else (SGLANG, SGLANG_FLAGS)
     for option, words in _options(line):
         given.add(option)
         value = words[0] if words else ""
@@ -172,12 +59,12 @@ def parse_engine(name: str, line: str, device: int | None = None) -> tuple[Engin
             field, read = known[option]
             values[field] = _read(option, value, read)
         elif option == "--dtype":
-            if value not in _TYPES:
+            if value not in TYPES:
                 raise OomctlError(f'--dtype "{value[:40]}" is not known', None, ExitCode.USAGE)
             values["dtype_bytes"] = DTYPE_BYTES.get(value)
         elif engine == "vllm" and option in _STRUCTURED:
             values |= _STRUCTURED[option](words, notes)
-        elif option in _NOT_COUNTED:
+        elif option in NOT_COUNTED:
             notes.append(f"{option} is not counted")
         elif option != "--enable-lora":  # it is looked at below, with what else is given
             _refuse_misspelt(option, (*known, *flags, *_STRUCTURED))
@@ -189,15 +76,17 @@ def parse_engine(name: str, line: str, device: int | None = None) -> tuple[Engin
             values.pop("loras", None)
         elif "loras" not in values:
             values["loras"] = 1
-        if device is not None and device < LARGE_DEVICE:
-            for field, least in (("max_requests", 256), ("batched_tokens", 2048)):
-                values.setdefault(field, least)
+        small = device is not None and device < LARGE_DEVICE
+        if small or values.get("version", Engine().version) < MANY_REQUESTS_FROM:
+            values.setdefault("max_requests", 256)
+        if small:
+            values.setdefault("batched_tokens", 2048)
     return msgspec.structs.replace(Engine(), **values), notes
 
 
 def counted_options(name: str) -> frozenset[str]:
     """The options of an engine that the ledger looks at."""
-    own = (_SGLANG, _SGLANG_FLAGS) if name == "sglang" else (_VLLM, _FLAGS, _STRUCTURED)
+    own = (SGLANG, SGLANG_FLAGS) if name == "sglang" else (VLLM, VLLM_FLAGS, _STRUCTURED)
     return frozenset({option for options in own for option in options} | {"--dtype", "--enable-lora"})
 
 
@@ -207,7 +96,7 @@ def named_arguments(engine: Engine) -> dict[str, Any]:
     >>> named_arguments(Engine(max_requests=4))["--max-num-seqs"]
     4
     """
-    readers, flags = (_SGLANG, _SGLANG_FLAGS) if engine.name == "sglang" else (_VLLM, _FLAGS)
+    readers, flags = (SGLANG, SGLANG_FLAGS) if engine.name == "sglang" else (VLLM, VLLM_FLAGS)
     found: dict[str, Any] = {option: getattr(engine, field) for option, (field, _) in reversed(readers.items())}
     found |= {option: getattr(engine, field) == value for option, (field, value) in flags.items()}
     if engine.name == "vllm":
@@ -266,12 +155,12 @@ def _compilation(words: list[str], notes: list[str]) -> dict[str, Any]:
 
 
 def _sizes(words: list[str], notes: list[str]) -> dict[str, Any]:
-    numbers = [_read("--cudagraph-capture-sizes", word, _positive) for part in words for word in part.split(",") if word]
+    numbers = [_read("--cudagraph-capture-sizes", word, positive) for part in words for word in part.split(",") if word]
     return {"graph_sizes": tuple(numbers)} if numbers else {}
 
 
 def _largest(words: list[str], notes: list[str]) -> dict[str, Any]:
-    return {"graph_limit": _read("--max-cudagraph-capture-size", words[0] if words else "", _positive)}
+    return {"graph_limit": _read("--max-cudagraph-capture-size", words[0] if words else "", positive)}
 
 
 def _drafter(words: list[str], notes: list[str]) -> dict[str, Any]:
