@@ -135,7 +135,7 @@ ARCHITECTURES: dict[str, Traits] = {
     "Dots1ForCausalLM": Traits(qk_norm="head", router_bias=True),
     "BailingMoeForCausalLM": Traits(),
     "Grok1ModelForCausalLM": Traits(norms=4, tied=True),
-    "MiniMaxText01ForCausalLM": Traits(rotates=True),
+    "MiniMaxText01ForCausalLM": Traits(),
     "MiniMaxM2ForCausalLM": Traits(qk_norm="heads", router_bias=True),
     "MiMoV2FlashForCausalLM": Traits(),
     "DeepseekForCausalLM": Traits(),
@@ -158,6 +158,24 @@ ARCHITECTURES: dict[str, Traits] = {
     "Lfm2MoeForCausalLM": Traits(tied=True, qk_norm="head"),
     "NemotronHForCausalLM": Traits(gated=False, norms=1, rotates=False),
 }
+_SUFFIXES = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
+_BY_TYPE = {
+    name.removesuffix(suffix).lower(): name for suffix in _SUFFIXES for name in ARCHITECTURES if name.endswith(suffix)
+}
+
+
+def named(architecture: str, model_type: str) -> str:
+    """The architecture of a config: as it says, else the one whose name its `model_type` spells.
+
+    >>> named("", "qwen3_moe"), named("", "gemma3_text"), named("NovelForCausalLM", "llama")
+    ('Qwen3MoeForCausalLM', 'Gemma3ForConditionalGeneration', 'NovelForCausalLM')
+    """
+    if architecture:
+        return architecture
+    spelt = model_type.lower().removesuffix("_text").replace("_", "").replace("-", "")
+    return _BY_TYPE.get(spelt) or model_type or "unknown"
+
+
 _UNGATED = ("gelu", "relu", "xielu")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from oomctl.analyzers.ledger.architectures import ARCHITECTURES, Traits, assumed
+from oomctl.analyzers.ledger.architectures import ARCHITECTURES, Traits, assumed, named
 from oomctl.analyzers.ledger.feeds import feed_forward, mlp, moe, searched
 from oomctl.analyzers.ledger.fields import Fields
 from oomctl.analyzers.ledger.mixers import attention_kinds, grouped, mixer
@@ -67,7 +67,7 @@ def from_mapping(
     if nested is not None and nested.object("text_config"):
         nested = nested.object("text_config")
     fields = (nested or top).flat("attn_config", "ffn_config")
-    architecture = next(iter(top.words("architectures")), "") or str(top.get("model_type") or "unknown")
+    architecture = named(next(iter(top.words("architectures")), ""), str(top.get("model_type") or ""))
     traits, lower_bounds = _traits(top, fields, architecture)
     if fields.flag("is_encoder_decoder") or fields.get("encoder_layers"):
         raise OomctlError(f"{architecture[:80]} has an encoder and a decoder, which are not modelled ({where})")
@@ -118,7 +118,7 @@ def _traits(top: Fields, fields: Fields, architecture: str) -> tuple[Traits, lis
         return assumed(str(fields.get("hidden_act", "activation_function", "hidden_activation") or "")), [text]
     if architecture.startswith(("Llava", "InternVL")):
         # The language model of these is one of several, which its own config names.
-        inner = next(iter(fields.words("architectures")), "")
+        inner = named(next(iter(fields.words("architectures")), ""), str(fields.get("model_type") or ""))
         known = ARCHITECTURES.get(inner, known)
     # Falcon norms once where attention and feed-forward run beside each other, but for its later layout.
     doubled = fields.flag("new_decoder_architecture") and fields.maybe("num_ln_in_parallel_attn") != 1

@@ -18,6 +18,8 @@ KV_PACKED: dict[str, tuple[int, int]] = {
 Source: vLLM v1/kv_cache_interface.py, `KVQuantMode`."""
 
 
+CHUNKS_FROM = (0, 13)
+"""vLLM that lets layers of local chunks have blocks of their own; the first that does was not looked up."""
 GRAPHS_CHARGED_FROM = (0, 21)
 """vLLM takes its own guess of the graphs from the budget (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS), not what they take."""
 
@@ -104,6 +106,21 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
             return self.graph_sizes
         most = min(2 * self.max_requests, 512) if self.graph_limit is None else self.graph_limit
         return tuple(size for size in (1, 2, 4, *range(8, 256, 8), *range(256, min(most, 2**14) + 1, 16)) if size <= most)
+
+    @property
+    def parts_windows(self) -> bool:
+        """Whether windowed layers have blocks of their own, and do not keep everything."""
+        return self.hybrid_groups and not self.is_v0
+
+    @property
+    def parts_chunks(self) -> bool:
+        """Whether layers of local chunks do too: in vLLM off before, and with a drafting head.
+
+        Source: vLLM config/vllm.py; VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE is off in 0.12 and on in 0.19.
+        """
+        if self.name != "vllm":
+            return self.parts_windows
+        return self.parts_windows and self.version >= CHUNKS_FROM and not (self.draft_tokens and self.draft != "none")
 
     @property
     def memory_share(self) -> float:

@@ -170,10 +170,11 @@ def _attention(own: Attention, shape: ModelShape, engine: Engine) -> Spec:
     size = attention_token_bytes(heads, own.head_dim, own.value_dim, element, engine.kv_scale_bytes)
     scales = 2 * heads * engine.kv_scale_bytes
     if own.chunk:
-        kind = "chunked" if engine.hybrid_groups else "full"
-        return Spec(kind=kind, token_bytes=size, scale_bytes=scales, span=own.chunk)
+        if engine.parts_chunks:
+            return Spec(kind="chunked", token_bytes=size, scale_bytes=scales, span=own.chunk)
+        return Spec(kind="full", token_bytes=size, scale_bytes=scales)
     # Without groups of their own, windowed layers keep everything.
-    if own.window and engine.hybrid_groups and not engine.is_v0:
+    if own.window and engine.parts_windows:
         return Spec(kind="sliding", token_bytes=size, scale_bytes=scales, span=own.window)
     return Spec(kind="full", token_bytes=size, scale_bytes=scales)
 

@@ -90,3 +90,11 @@ def test_the_share_of_the_device_rose_with_the_charge_for_graphs() -> None:
 def test_layers_may_share_what_is_kept() -> None:
     assert of(configs.DENSE | {"num_kv_shared_layers": 3}).bytes_per_token == ROW
     assert of(configs.DENSE | {"use_cla": True, "cla_share_factor": 2}).bytes_per_token == 2 * ROW
+
+
+def test_chunks_have_blocks_of_their_own_where_the_engine_lets_them() -> None:
+    kinds = ["chunked_attention", "chunked_attention", "chunked_attention", "full_attention"]
+    config = configs.DENSE | {"layer_types": kinds, "attention_chunk_size": 64}
+    assert {group.kind for group in of(config).groups} == {"chunked", "full"}
+    assert [group.kind for group in of(config, version=(0, 11)).groups] == ["full"]
+    assert [group.kind for group in of(config, draft_tokens=1).groups] == ["full"]

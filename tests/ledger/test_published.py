@@ -50,6 +50,13 @@ def test_of_published_configs_too(name: str) -> None:
     assert parameters(ModelShape.from_config(path)) == pytest.approx(SHARED_CONFIGS[name], rel=CORRECTIONS)
 
 
+def test_a_config_without_an_architecture_is_known_by_its_type() -> None:
+    count, config = PUBLISHED["Qwen2.5-0.5B"]
+    nameless = {key: value for key, value in config.items() if key != "architectures"}
+    assert parameters(from_mapping(nameless | {"model_type": "qwen2"}, "m")) == count
+    assert from_mapping(nameless | {"model_type": "novel"}, "m").lower_bounds
+
+
 def test_layers_of_a_searched_model_differ() -> None:
     config = dict(PUBLISHED["Llama-3.2-1B"][1]) | {"architectures": ["DeciLMForCausalLM"], "intermediate_size": None}
     full = {"attention": {"n_heads_in_group": 4}, "ffn": {"ffn_mult": 2.625}}
