@@ -198,10 +198,10 @@ class Case:
             return "serving"
         if phase in ("ready", "serving") or (phase is None and self.ask("kv_usage")):
             return "serving"
-        if phase in ("weights_loaded", "profiling", "kv_allocated", "compiling", "capturing"):
+        if phase in _STARTING:
             reports = [*self.ask("kv_usage")[:1], *self.ask("batch")[:1]]
             served = any(row["seq"] > self.stage_rows[0]["seq"] for row in reports)
-            return "serving" if served else "warm_up"
+            return "serving" if served else phase if phase in ("spawned", "loading") else "warm_up"
         return phase
 
     @cached_property

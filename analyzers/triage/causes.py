@@ -92,6 +92,8 @@ def _of_gate(case: Case, others: Foreign) -> list[Cause]:
         ]
     if gate["resource"] == "host":
         detail = "the model needs more of the system's memory than is free"
+        if gate["gate"] == "host_pool":
+            detail = "the KV cache in host memory is to be larger than what is free there; each rank asks for its own"
         return [Cause(cause="host_limit", bytes=gate["needed_bytes"], detail=detail, cites=cite([gate]))]
     detail = "weights and activations leave nothing of the budget for the KV pool"
     if gate["gate"] == "start_memory":

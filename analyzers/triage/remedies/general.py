@@ -16,7 +16,7 @@ def change(case: Case, incident: Incident) -> Iterator[Remedy]:
         yield from ray.change(monitored)
     elif incident.resource == "host" and incident.verdict == "oom":
         yield _host(case, incident)
-    elif incident.resource == "host" and incident.verdict == "capacity_gate":
+    elif case.root["name"] == "system_memory" and incident.verdict == "capacity_gate":
         yield _larger_than_host(incident)
     allocator = incident.allocator_at_oom
     expandable = case.argument("expandable_segments") is not None
@@ -54,6 +54,12 @@ def _host(case: Case, incident: Incident) -> Remedy:
             action="Give the container more shared memory; it counts against the container's memory limit too.",
             setting="docker run --shm-size 16g, or an emptyDir of medium Memory mounted at /dev/shm",
             arithmetic=f"{size(asked)} were asked for; a container has 64 MiB unless told otherwise" if asked else "",
+        )
+    if case.root["api"] == "commit_limit":
+        return Remedy(
+            when="change",
+            action="Enlarge Windows' paging file: what a process maps or reserves counts there, whether or not it is used.",
+            setting="SystemPropertiesAdvanced.exe, Performance, Virtual memory",
         )
     if incident.oom_class == "load_time" or incident.phase in ("loading", "load_time", "spawned"):
         action = "Raise the container's memory limit above what the process needs to load, or load with fewer copies."

@@ -22,7 +22,8 @@ _LONE = Pattern(
 )
 _BEGINS = Pattern(
     r"(?:CUDA|HIP|ROCm|XPU|NPU|MUSA|MPS|MLU)(?: [Ee]rror:| backend)? (?:out of memory|an illegal)"
-    r"|\[\w+\.(?:cpp|cc|cu|h)\] (?i:cu|hip)\w+ ?error"
+    r"|\[\w+\.(?:cpp|cc|cu|h)\] (?i:cu|hip)\w+ ?error|EL0004\b"
+    r"|\[E\d{3,4} [\d:.]{5,20} [^\]\n]{1,100}\][^\n]{0,300}\bNPU function error\b"
 )
 """A line without a level that begins with the failure itself."""
 

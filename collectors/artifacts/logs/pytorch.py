@@ -16,6 +16,12 @@ rules = Rules()
 
 _WORKSPACE = Pattern(r"Buffer overflow when allocating memory for \S+ with size (\d+).{0,80}?only (\d+) bytes available")
 
+_SUM = Pattern(
+    r"available single GPU memory is ([\d.]{1,20}) MB, which is less than the sum of model weight size "
+    r"\(([\d.]{1,20}) MB\) and temporary buffer size \(([\d.]{1,20}) MB\)"
+)
+"""MLC LLM's, in MB of 2**20 bytes."""
+
 HEADER = HeaderPattern(
     engine=name,
     pattern=re.compile(
@@ -173,6 +179,19 @@ def exception(error_type: str, message: str, functions: frozenset[str]) -> Fact 
         asked, free = int(workspace[1][:18]), int(workspace[2][:18])
         fields = {"resource": "device", "api": "flashinfer", "error_type": "workspace", "message": message[:2000]}
         return Fact("oom", {**fields, "requested_bytes": asked, "free_bytes": free})
+    budget = _SUM.search(message)
+    if budget is not None:
+        parts = [round(float(budget[part]) * 2**20) for part in (1, 2, 3)]
+        fields = {
+            "gate": "kv_blocks",
+            "resource": "device",
+            "available_bytes": parts[0],
+            "needed_bytes": parts[1] + parts[2],
+        }
+        return Fact("refusal", {**fields, "message": message[:2000]})
+    if "Insufficient VRAM" in message:
+        fields = {"resource": "device", "api": "engine", "error_type": error_type or None, "message": message[:2000]}
+        return Fact("oom", fields)
     if "out of resource: shared memory" in message:
         return Fact("fault", {"code": "kernel_resources", "detail": message[:1000], "fatal": None})
     return None

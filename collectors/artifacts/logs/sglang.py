@@ -12,6 +12,7 @@ from oomctl.collectors.artifacts.logs.fact import Fact, Rules, gib, integer, man
 from oomctl.collectors.artifacts.logs.headers import HeaderPattern
 from oomctl.collectors.artifacts.logs.pattern import Pattern
 from oomctl.collectors.artifacts.logs.record import Record
+from oomctl.collectors.artifacts.logs.units import size
 
 name = "sglang"
 sources = r"sglang/(?:srt|multimodal_gen)/"
@@ -36,6 +37,10 @@ _LAST_REQUEST = Pattern(
     r"(?i)no space left for (?:the )?(?:only |last )?(?:one |remaining )?request|failed to retract any request"
 )
 """What the scheduler raises when even one request alone is more than the pool holds: there is nobody left to retract."""
+_HOST_POOL = Pattern(
+    r"Not enough host memory available\. Requesting ([\d.]{1,20}) GB but only have (-?[\d.]{1,20}) GB free"
+)
+"""HiCache's pool, of every rank; 10 GiB of the host stay reserved. These GB are 10**9 bytes."""
 _COUNT = Pattern(r"#([\w-]+): (\d+)")
 _USAGE = Pattern(r" usage: (\d+\.\d+)")
 _LAST_WORD = re.compile(r"\w+$")
@@ -225,6 +230,16 @@ def exception(error_type: str, message: str, functions: frozenset[str]) -> Fact 
         return Fact("fault", {"code": "capture_failed", "detail": graph[1].partition("\n")[0][:500], "fatal": True})
     if "Not enough memory" in message and "mem-fraction-static" in message:
         return Fact("refusal", {"gate": "kv_blocks", "resource": "device", "message": message[:2000]})
+    host = _HOST_POOL.search(message)
+    if host is not None:
+        needed, there = size(host[1], "GB"), size(host[2], "GB")
+        fields = {"gate": "host_pool", "resource": "host", "message": message[:2000]}
+        if needed is not None and there is not None:
+            fields |= {
+                "needed_bytes": needed.bytes, "available_bytes": there.bytes,
+                "resolution_bytes": max(needed.resolution, there.resolution),
+            }  # fmt: skip
+        return Fact("refusal", fields)
     if "memory capacity is unbalanced" in message or "The memory capacity is" in message:
         return Fact("refusal", {"gate": "unbalanced_memory", "resource": "device", "message": message[:2000]})
     return None

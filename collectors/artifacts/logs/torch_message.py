@@ -16,7 +16,8 @@ _N = r"([\d.,]+) ?(bytes|[KMGT]i?B)"
 
 SIGNS = (
     "ut of memory", "exceed allowed memory", "OutOfMemory", "ErrorMemoryAllocation", "OUT_OF_MEMORY", "ALLOC_FAILED",
-    "NVML_SUCCESS", "OUT_OF_DEVICE_MEMORY", "PT_DEVMEM", "SYNHELPER", "EL0004", "rtMalloc", "alloc device memory",
+    "NVML_SUCCESS", "OUT_OF_DEVICE_MEMORY", "RESOURCE_EXHAUSTED", "requested buffer of size", "code is 207001",
+    "PT_DEVMEM", "SYNHELPER", "EL0004", "rtMalloc", "alloc device memory",
 )  # fmt: skip
 
 
@@ -54,8 +55,17 @@ _HABANA = Pattern(
     r"|MODULE:SYNHELPER workspace [Aa]llocation of size:*:? ?:*(\d+) failed"
 )
 """Gaudi's bridge, whose sizes are bytes."""
+_XLA = Pattern(
+    r"RESOURCE_EXHAUSTED: [^\n]{0,300}?\b(?:[Oo]ut of memory|(?:[Aa]llocat|[Rr]eserv)\w{1,5})\b"
+    r"(?:[^\n]{0,120}?\b(?:allocate|allocating|reserve) ([\d.]{1,20}) ?([KMGT]i?B?|bytes)?\b)?"
+)
+_XLA_FREE = Pattern(r"[Tt]here (?:are|is) ([\d.]{1,20}) ?([KMGT]i?B?|bytes)? free")
+"""XLA's runtime, under JAX and vLLM on TPUs. The same status stands for quotas and message sizes, which are no memory."""
+_ARENA = Pattern(r"\b[Ff]ailed to allocate memory for requested buffer of size (\d{1,18})")
+"""ONNX Runtime's."""
 _ASCEND = Pattern(
-    r"\bEL0004\b|\b(?:acl)?rtMalloc(?:Physical)?\b[^\n]{0,200}?(?:207001|207018|fail)|alloc device memory failed"
+    r"\bEL0004\b|\berror code is 207001\b|alloc device memory failed"
+    r"|\b(?:acl)?rtMalloc(?:Physical)?\b[^\n]{0,200}?(?:207001|207018|fail)"
 )
 """CANN's runtime, under torch_npu. 207001 is ACL_ERROR_RT_MEMORY_ALLOCATION."""
 _LIBRARY = Pattern(r"\b(CUBLAS|CUDNN|CUSOLVER|CUSPARSE|HIPBLAS|ROCBLAS|NCCL)_?\w*?_?(?:STATUS_)?ALLOC_FAILED", re.I)
@@ -93,6 +103,8 @@ def parse(message: str) -> TorchMessage | None:
     if _NVML_ASSERT.search(message):
         # The allocator calls NVML only while it composes its out-of-memory message (pytorch#185240).
         return TorchMessage("nvml_assert")
+    if "RESOURCE_EXHAUSTED" in message and (found := _driver(message)) is not None:
+        return found
     tried = _TRIED.search(message)
     if tried is not None or "would exceed allowed memory" in message:
         return _caching_allocator(message, tried)
@@ -118,6 +130,16 @@ def _driver(message: str) -> TorchMessage | None:
     if habana is not None:
         amount = habana[1] or habana[2]
         return TorchMessage("synapse", {"requested_bytes": int(amount[:18])} if amount else {})
+    xla = _XLA.search(message)
+    if xla is not None:
+        found = TorchMessage("xla")
+        _set(found.fields, "requested_bytes", _scaled(xla[1], xla[2]))
+        free = _XLA_FREE.search(message)
+        _set(found.fields, "free_bytes", _scaled(free[1], free[2]) if free is not None else None)
+        return found
+    arena = _ARENA.search(message)
+    if arena is not None:
+        return TorchMessage("onnxruntime", {"requested_bytes": int(arena[1])})
     return TorchMessage("cann") if _ASCEND.search(message) else None
 
 
@@ -182,6 +204,13 @@ def _size(match: re.Match[str] | None) -> Size | None:
         return None
     groups = [group for group in match.groups() if group is not None]
     return size(groups[0], groups[1], binary=True) if len(groups) >= 2 else None
+
+
+def _scaled(number: str | None, unit: str | None) -> Size | None:
+    """XLA's sizes: 1.13G is in powers of 1024."""
+    if number is None:
+        return None
+    return size(number, "B" if unit in (None, "bytes") else f"{unit[0]}iB")
 
 
 def _set(fields: dict[str, Any], name: str, value: Size | None) -> None:

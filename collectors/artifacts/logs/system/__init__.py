@@ -18,7 +18,7 @@ LITERALS = (
     "got 0 bytes", "terminated", "total_vm", "NVIDIA-SMI", "nvidia-smi", "imits", "CrashLoop", "low on resource",
     "Stopping", " probe", "Xid", "DCGM_", "node_mem", "container_", "nvidia_gpu_", "mem_", "_mem", "memory", "MEM(GB)",
     "fb_used", "fb_free", "FBUSD", "FBFRE", "# gpu", "VRAM", "Watchdog", "eft-over", "Evict", "had condition",
-    "ephemeral", "EmptyDir", "ontainers:", " READY ",
+    "ephemeral", "EmptyDir", "protection fault", "aging file", "error 1455", "No space left", "ontainers:", " READY ",
 )  # fmt: skip
 """A line that tells one of these facts holds one of these texts, or stands below a heading that does."""
 

@@ -16,7 +16,17 @@ _HOST_ERRORS: tuple[tuple[Pattern, str], ...] = (
     (Pattern(r"unable to mmap (\d+) bytes|mmap(?:ing)?(?: \S+)? failed|failed to mmap", re.I), "mmap"),
     (Pattern(r"\[Errno 12\]|Error code 12\b|errno[ =:]+12\b|\bENOMEM\b|Cannot allocate memory"), "errno"),
     (Pattern(r"std::bad_alloc"), "malloc"),
-    (Pattern(r"insufficient shared memory \(shm\)|unable to allocate shared memory\(shm\)"), "shm"),
+    (
+        Pattern(
+            r"insufficient shared memory \(shm\)|unable to allocate shared memory\(shm\)"
+            r"|[Uu]nable to initialize shared memory key [^\n]{1,200}? to requested size \((\d+) bytes\)"
+            r"|[Ff]ailed to increase the shared memory pool size (?:for key [^\n]{1,200}? )?to (\d+) bytes"
+            r"|No space left on device[^\n]{0,20}: ['\"]?/?(?:dev/shm|psm_|torch_|nccl-)"
+            r"|unable to write to file </torch_\w+>: No space left on device"
+        ),
+        "shm",
+    ),
+    (Pattern(r"[Pp]aging file is too small|(?:WinError|os error) 1455\b"), "commit_limit"),
     (Pattern(r"aligned_alloc failed for size (\d+)"), "malloc"),
     (Pattern(r"Unable to allocate [\d.]+ [KMGT]iB for an array|^Cannot allocate memory"), "numpy"),
 )  # fmt: skip

@@ -9,7 +9,7 @@ _CRASHES: tuple[tuple[str, Pattern], ...] = (
         "segfault",
         Pattern(
             r"\b[Ss]egmentation [Ff]ault\b|!{3,} ?Segfault encountered|\bSIGSEGV\b(?! or other)|\bsegfault at [0-9a-f]"
-            r"|Caught signal 11\b"
+            r"|Caught signal 11\b|\btraps: \S{1,64} general protection fault\b"
         ),
     ),
     ("bus_error", Pattern(r"\bBus error\b(?! or)|\bSIGBUS\b|Caught signal 7\b")),

@@ -25,6 +25,13 @@ _OOM: tuple[tuple[str, Pattern], ...] = (
         ),
     ),
     ("lsf", Pattern(r"TERM_MEMLIMIT")),
+    (
+        "platform",
+        Pattern(
+            r"\b[Mm]emory limit of (?P<limit>\d{1,9}) M(?:i?B)? exceeded with (?P<used>\d{1,9}) M(?:i?B)? used"
+            r"|\bError R15 \(Memory quota vastly exceeded\)"
+        ),
+    ),
     ("pbs", Pattern(r"PBS: job killed: (?:v?mem|Cgroup)|Cgroup mem(?:ory)? limit exceeded")),
 )  # fmt: skip
 _RAY_HINT = Pattern(r"potential root causes|SIGKILL by OOM killer due to high memory usage")
@@ -35,6 +42,8 @@ _VANISHED = Pattern(
     r"|worker process has died|A process in the process pool was terminated abruptly"
     r"|[Rr]ank \d+ scheduler is dead|\bWorker unexpectedly exits with a connection error"
 )
+_MISSED = Pattern(r"\bWorker \(pid:\d{1,10}\) was sent SIGKILL!")
+"""gunicorn's arbiter reads a status; what it says is not that it sent the signal."""
 _BARE_KILLED = Pattern(r"^(?:\S+: line \d+:\s+\d+ Killed\b.*|(?:zsh: |\[\d+\][+-]?\s+(?:\d+ )?)?[Kk]illed(?:\s{2,}\S.*)?)$")
 """A shell's word, alone or before the command, set off from it by more than one space."""
 _EXIT = Pattern(
@@ -64,6 +73,8 @@ def facts(text: str) -> list[Fact]:
         match = pattern.search(text)
         if match is not None:
             return _oom(api, match, text)
+    if _MISSED.search(text) is not None:
+        return [ends.killed(text)]
     if _RAY_HINT.search(text) is not None or _VANISHED.search(text) is not None:
         return [ends.vanished(text)]
     died = _DIED.search(text)
@@ -80,15 +91,18 @@ def facts(text: str) -> list[Fact]:
 
 def _oom(api: str, match: re.Match[str], text: str) -> list[Fact]:
     named = match.groupdict()
-    pid, rss = named.get("pid"), named.get("rss")
+    pid, rss = named.get("pid"), named.get("rss") or named.get("used")
+    limit = named.get("limit")
+    limits = [Fact("host", {"cgroup_limit_bytes": int(limit) * 2**20})] if limit else []
     return [
+        *limits,
         ends.oom_kill(
             api,
             text,
             victim=named.get("name"),
             victim_pid=int(pid) if pid else None,
             own_process_bytes=int(rss) * 2**20 if rss else None,
-        )
+        ),
     ]
 
 
