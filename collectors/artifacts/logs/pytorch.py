@@ -8,7 +8,7 @@ from oomctl.collectors.artifacts.logs.fact import Fact, Rules, integer, manifest
 from oomctl.collectors.artifacts.logs.headers import HeaderPattern
 from oomctl.collectors.artifacts.logs.pattern import Pattern
 from oomctl.collectors.artifacts.logs.record import Record
-from oomctl.collectors.artifacts.logs.units import size
+from oomctl.collectors.artifacts.logs.units import Size, size
 
 name = "pytorch"
 sources = ""
@@ -181,17 +181,17 @@ def exception(error_type: str, message: str, functions: frozenset[str]) -> Fact 
         return Fact("oom", {**fields, "requested_bytes": asked, "free_bytes": free})
     budget = _SUM.search(message)
     if budget is not None:
-        parts = [round(float(budget[part]) * 2**20) for part in (1, 2, 3)]
-        fields = {
-            "gate": "kv_blocks",
-            "resource": "device",
-            "available_bytes": parts[0],
-            "needed_bytes": parts[1] + parts[2],
-        }
-        return Fact("refusal", {**fields, "message": message[:2000]})
+        return _over_budget(size(budget[1], "MiB"), size(budget[2], "MiB"), size(budget[3], "MiB"), message)
     if "Insufficient VRAM" in message:
-        fields = {"resource": "device", "api": "engine", "error_type": error_type or None, "message": message[:2000]}
+        fields = {"resource": "device", "api": "engine", "error_type": "RuntimeError", "message": message[:2000]}
         return Fact("oom", fields)
     if "out of resource: shared memory" in message:
         return Fact("fault", {"code": "kernel_resources", "detail": message[:1000], "fatal": None})
     return None
+
+
+def _over_budget(there: Size | None, weights: Size | None, buffers: Size | None, message: str) -> Fact:
+    fields: dict[str, object] = {"gate": "kv_blocks", "resource": "device", "message": message[:2000]}
+    if there is not None and weights is not None and buffers is not None:
+        fields |= {"available_bytes": there.bytes, "needed_bytes": weights.bytes + buffers.bytes}
+    return Fact("refusal", fields)

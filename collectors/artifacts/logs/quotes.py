@@ -23,9 +23,7 @@ _RECORD = re.compile(r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL): ")
 
 
 _CAPTURED = re.compile(r"^-{3,} Captured (?:stdout|stderr|log) (?:setup|call|teardown) -{3,}$")
-_RESULT = re.compile(
-    r"^\S+::\S+(?: \S+)* (PASSED|XPASS|SKIPPED|FAILED|ERROR)(?: +\[ *\d{1,3}%\])?$|^={3,} ([A-Za-z ]{4,40}) ={3,}$"
-)
+_RESULT = re.compile(r"(?:^| )(PASSED|XPASS|SKIPPED|FAILED|ERROR)(?: +\[ *\d{1,3}%\])?$|^={3,} ([A-Za-z ]{4,40}) ={3,}$")
 _SECTION = re.compile(r"^(?:[=_]{3,} \S.*\S [=_]{3,}|=+ .* in [\d.]+s.* =+)$")
 _FINE = frozenset({"PASSED", "XPASS", "PASSES"})
 MARKS = ("Captured std", "Captured log", "PASSED", "= PASSES =", "= FAILURES =", "= ERRORS =", "FAILED")
@@ -46,7 +44,7 @@ class Captured:
         if text[:3] not in ("---", "===", "___") and "::" not in text:
             self.open = self.open and record.line < self._until
             return self.open
-        result = _RESULT.match(text)
+        result = _RESULT.search(text)
         if result is not None:
             self._fine = (result[1] or result[2]) in _FINE
         if result is not None or _SECTION.match(text) is not None:
