@@ -20,6 +20,8 @@ Source: vLLM engine/arg_utils.py, get_batch_defaults, which sets A100 apart by i
 MANY_REQUESTS_FROM = (0, 10)
 """Before, 256 requests on every device."""
 
+SGLANG_DRAFT_TOKENS = 4
+"""Drafted at once where the command does not say. Source: SGLang server_args.py, auto_choose_speculative_params."""
 NEARLY = 0.905
 """Likeness of a misspelt option to the one that is meant; two options of an engine are less alike, or both known."""
 
@@ -50,6 +52,7 @@ def parse_engine(name: str, line: str, device: int | None = None) -> tuple[Engin
     given: set[str] = set()
     passed: list[str] = []
     known, flags = (VLLM, VLLM_FLAGS) if engine == "vllm" else (SGLANG, SGLANG_FLAGS)
+    structured = _STRUCTURED if engine == "vllm" else _SGLANG_STRUCTURED
     for option, words in _options(line):
         given.add(option)
         value = words[0] if words else ""
@@ -62,12 +65,12 @@ def parse_engine(name: str, line: str, device: int | None = None) -> tuple[Engin
             if value not in TYPES:
                 raise OomctlError(f'--dtype "{value[:40]}" is not known', None, ExitCode.USAGE)
             values["dtype_bytes"] = DTYPE_BYTES.get(value)
-        elif engine == "vllm" and option in _STRUCTURED:
-            values |= _STRUCTURED[option](words, notes)
+        elif option in structured:
+            values |= structured[option](words, notes)
         elif option in NOT_COUNTED:
             notes.append(f"{option} is not counted")
         elif option != "--enable-lora":  # it is looked at below, with what else is given
-            _refuse_misspelt(option, (*known, *flags, *_STRUCTURED))
+            _refuse_misspelt(option, (*known, *flags, *structured))
             passed.append(option)
     if passed:
         notes.append(f"not looked at: {', '.join(passed)[:200]}")
@@ -86,7 +89,7 @@ def parse_engine(name: str, line: str, device: int | None = None) -> tuple[Engin
 
 def counted_options(name: str) -> frozenset[str]:
     """The options of an engine that the ledger looks at."""
-    own = (SGLANG, SGLANG_FLAGS) if name == "sglang" else (VLLM, VLLM_FLAGS, _STRUCTURED)
+    own = (SGLANG, SGLANG_FLAGS, _SGLANG_STRUCTURED) if name == "sglang" else (VLLM, VLLM_FLAGS, _STRUCTURED)
     return frozenset({option for options in own for option in options} | {"--dtype", "--enable-lora"})
 
 
@@ -177,6 +180,24 @@ _STRUCTURED: dict[str, Callable[[list[str], list[str]], dict[str, Any]]] = {
     "--cudagraph-capture-sizes": _sizes,
     "--cuda-graph-sizes": _sizes,
     "--max-cudagraph-capture-size": _largest,
+}
+
+
+def _algorithm(words: list[str], notes: list[str]) -> dict[str, Any]:
+    """SGLang's `--speculative-algorithm`: the model's own layers draft, unless it is n-grams or a model is named too."""
+    drafts = "none" if words and words[0].upper() in ("NGRAM", "LOOKAHEAD") else "own"
+    return {"draft": drafts, "draft_tokens": SGLANG_DRAFT_TOKENS}
+
+
+def _draft_path(words: list[str], notes: list[str]) -> dict[str, Any]:
+    return {"draft": "model"}
+
+
+_SGLANG_STRUCTURED: dict[str, Callable[[list[str], list[str]], dict[str, Any]]] = {
+    "--speculative-algorithm": _algorithm,
+    "--speculative-algo": _algorithm,
+    "--speculative-draft-model-path": _draft_path,
+    "--speculative-draft-model": _draft_path,
 }
 
 

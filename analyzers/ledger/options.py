@@ -121,6 +121,6 @@ SGLANG_FLAGS: dict[str, tuple[str, Any]] = {
 }
 # They move memory, and the ledger does not count it yet: said, never passed over.
 NOT_COUNTED = (
-    "--cpu-offload-gb", "--speculative-algorithm", "--lora-paths", "--attn-cp-size", "--prefill-context-parallel-size",
+    "--cpu-offload-gb", "--lora-paths", "--attn-cp-size", "--prefill-context-parallel-size",
 )  # fmt: skip
 TYPES = {"auto", *DTYPE_BYTES}

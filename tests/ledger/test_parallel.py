@@ -92,3 +92,12 @@ def test_eagle_shares_embedding_and_head() -> None:
     second_half, own_head = (8 + 2 * 2) * 32 * 256, 512 * 256
     joined = 3 * 256 * 256
     assert held(found, "draft model") == 2 * (layer + 256 + rotary + joined + second_half + 256 + own_head) + 500 * 8
+
+
+def test_sglang_drafts_with_its_own_layers_or_a_model() -> None:
+    drafting = configs.LATENT | {"num_nextn_predict_layers": 1}
+    own = of(drafting, "--speculative-algorithm NEXTN", "sglang==0.5.6")
+    assert own.kv[0].bytes_per_token * 4 == of(drafting, "", "sglang==0.5.6").kv[0].bytes_per_token * 5
+    line = "--speculative-algorithm EAGLE --speculative-draft-model-path x"
+    assert any("draft model" in note for note in of(configs.DENSE, line, "sglang==0.5.6").notes)
+    assert of(drafting, "--speculative-algorithm NGRAM", "sglang==0.5.6").kv == of(drafting, "", "sglang==0.5.6").kv
