@@ -1,6 +1,8 @@
 """The best policy here: what the pool will hold at each moment to come, with what ends in between."""
 
+from itertools import pairwise
 from math import sqrt
+from typing import Any, TypeAlias
 
 from oomctl.analyzers.capacity.admission.outputs import Outputs
 from oomctl.analyzers.capacity.admission.request import Request, blocks_of
@@ -8,6 +10,9 @@ from oomctl.analyzers.capacity.admission.state import Outlook, Policy, Running, 
 
 HORIZONS = (0, 16, 48, 96, 192, 320, 512)
 """Output tokens from now on, at which the pool is looked at. Beyond the last one few of those that run now are left."""
+STRETCHES = tuple(pairwise((*HORIZONS, 768)))
+"""From one horizon to the next: who is there at its begin has grown by its end."""
+Course: TypeAlias = tuple[list[float], list[float], list[int]]
 
 
 class Forecast(Policy):
@@ -15,8 +20,9 @@ class Forecast(Policy):
 
     All running requests generate at the same pace, so a horizon is a number of output tokens. A request that has generated
     n tokens is still there h tokens later with probability P(N > n + h) / P(N > n), and then holds its blocks of now and
-    those for h tokens; else it holds none. Means and variances of that are summed over the requests, per horizon, and kept
-    up to date; the sum is taken as normal. Blocks of a request that has gone, still held by others, count as staying.
+    those that it needs until the next horizon; else it holds none. Means and variances of that are summed over the
+    requests, per horizon, and kept up to date. The sum is taken as normal, and never above what all would hold if none
+    ended. Blocks of a request that has gone, still held by others, count as staying.
 
     Args:
         outputs: What past requests took; learns from those that finish.
@@ -31,10 +37,11 @@ class Forecast(Policy):
         self._begin()
 
     def _begin(self) -> None:
-        self._sum_up([0.0] * len(HORIZONS), [0.0] * len(HORIZONS))
+        zeros = [0.0] * len(HORIZONS)
+        self._sum_up(zeros, zeros, [0] * len(HORIZONS))
 
-    def _sum_up(self, means: list[float], variances: list[float]) -> None:
-        self._means, self._variances = means, variances
+    def _sum_up(self, means: list[float], variances: list[float], ceilings: list[int]) -> None:
+        self._means, self._variances, self._ceilings = means, variances, ceilings
         z = self._z
         spreads = [sqrt(each) if each > 0.0 else 0.0 for each in variances]
         self._tops = [mean + z * spread for mean, spread in zip(means, spreads, strict=True)]
@@ -51,24 +58,34 @@ class Forecast(Policy):
         first = rounded // block_tokens - found_blocks
         shift = int((request.prompt_tokens - found_blocks * block_tokens) / state.prefill_tokens_per_s / state.tpot_s)
         peak = 0.0
-        for horizon, top, slope in zip(HORIZONS, self._tops, self._slopes, strict=True):
-            then = horizon - shift
-            if then <= 0:
+        for (then, reach), top, slope, ceiling in zip(STRETCHES, self._tops, self._slopes, self._ceilings, strict=True):
+            then -= shift
+            reach -= shift
+            if reach <= 0:
                 top += first
+                ceiling += first
             elif then < most:
-                blocks = (rounded + then) // block_tokens - found_blocks
+                blocks = (rounded + (reach if reach < most else most)) // block_tokens - found_blocks
                 if branches > 1:
-                    blocks = blocks_of(request.prompt_tokens, then, branches, block_tokens) - found_blocks
+                    blocks = blocks_of(request.prompt_tokens, min(reach, most), branches, block_tokens) - found_blocks
+                if then <= 0:
+                    top += blocks
+                    ceiling += blocks
+                    if top > peak:
+                        peak = top if top < ceiling else ceiling
+                    continue
                 held = blocks * stays[then]
-                more = held + slope * held * (blocks - held)
-                top += more if more < blocks else blocks
+                top += held + slope * held * (blocks - held)
+                ceiling += blocks
+            if top > ceiling:
+                top = ceiling
             if top > peak:
                 peak = top
         # Blocks that others hold, though the one who brought them has gone.
         return peak + state.used_blocks - state.named_blocks, int(lengths.rest[0]) if lengths.rest else most
 
-    def _course(self, state: State, running: Running) -> tuple[list[float], list[float]]:
-        """(mean, variance) of the blocks that it holds in its own name at each horizon."""
+    def _course(self, state: State, running: Running) -> Course:
+        """(mean, variance, largest) of the blocks that it holds in its own name at each horizon."""
         request, found_blocks, output_tokens = running.request, running.found_blocks, running.output_tokens
         lengths = self._outputs.of(request.cohort)
         stays = lengths.stays
@@ -78,49 +95,51 @@ class Forecast(Policy):
         rounded = request.prompt_tokens + block_tokens - 1
         # Longer than any seen: nothing says that it will end.
         now = 1.0 if output_tokens < 0 else stays[min(output_tokens, known)]
-        means, variances = [float(running.blocks)], [0.0]
-        for horizon in HORIZONS[1:]:
-            then = output_tokens + horizon
-            if then >= most:
+        means, variances, largest = [], [], []
+        for horizon, end in STRETCHES:
+            then, reach = output_tokens + horizon, min(output_tokens + end, most)
+            if then >= most and horizon:
                 means.append(0.0)
                 variances.append(0.0)
+                largest.append(0)
                 continue
-            if then <= 0:
-                blocks, share = rounded // block_tokens - found_blocks, 1.0
+            share = stays[min(then, known)] / now if then > 0 and horizon else 1.0
+            if reach <= 0:
+                blocks = rounded // block_tokens - found_blocks
+            elif branches == 1:
+                blocks = (rounded + reach) // block_tokens - found_blocks
             else:
-                share = stays[min(then, known)] / now
-                if branches == 1:
-                    blocks = (rounded + then) // block_tokens - found_blocks
-                else:
-                    blocks = blocks_of(request.prompt_tokens, then, branches, block_tokens) - found_blocks
+                blocks = blocks_of(request.prompt_tokens, reach, branches, block_tokens) - found_blocks
             held = share * blocks
             means.append(held)
             variances.append(held * (blocks - held))
-        return means, variances
+            largest.append(blocks)
+        return means, variances, largest
 
     def entered(self, state: State, running: Running) -> None:
-        means, variances = running.kept = self._course(state, running)
-        self._sum_up(
-            [a + b for a, b in zip(self._means, means, strict=True)],
-            [a + b for a, b in zip(self._variances, variances, strict=True)],
-        )
+        running.kept = self._course(state, running)
+        self._sum_up(*map(_plus, self._sums(), running.kept))
 
     def produced(self, state: State, running: Running, before_blocks: int) -> None:
-        old_means, old_variances = running.kept
-        means, variances = running.kept = self._course(state, running)
-        self._sum_up(
-            [a - b + c for a, b, c in zip(self._means, old_means, means, strict=True)],
-            [a - b + c for a, b, c in zip(self._variances, old_variances, variances, strict=True)],
-        )
+        rest = map(_minus, self._sums(), running.kept)
+        running.kept = self._course(state, running)
+        self._sum_up(*map(_plus, rest, running.kept))
 
     def left(self, state: State, running: Running, finished: bool) -> None:
         if state.running:
-            means, variances = running.kept
-            self._sum_up(
-                [a - b for a, b in zip(self._means, means, strict=True)],
-                [a - b for a, b in zip(self._variances, variances, strict=True)],
-            )
+            self._sum_up(*map(_minus, self._sums(), running.kept))
         else:
             self._begin()  # sums of floats drift; an empty pool is the moment to begin anew
         if finished:
             self._outputs.add(running.request.cohort, running.output_tokens)
+
+    def _sums(self) -> Course:
+        return self._means, self._variances, self._ceilings
+
+
+def _plus(left: list[Any], right: list[Any]) -> list[Any]:
+    return [a + b for a, b in zip(left, right, strict=True)]
+
+
+def _minus(left: list[Any], right: list[Any]) -> list[Any]:
+    return [a - b for a, b in zip(left, right, strict=True)]

@@ -69,6 +69,11 @@ class Engine:
         self.run.evicted_blocks = self.pool.evicted_extents * self._extent_blocks
         return self.run
 
+    @property
+    def queued(self) -> int:
+        """Requests that wait for the policy."""
+        return len(self._gate.queue)
+
     # What comes from outside
 
     def _take_in(self) -> None:

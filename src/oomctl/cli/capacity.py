@@ -2,7 +2,7 @@
 
 import typer
 
-from oomctl.cli import capacity_cohorts, capacity_pool
+from oomctl.cli import capacity_cohorts, capacity_pauses, capacity_pool, capacity_replay
 
 capacity = typer.Typer(
     name="capacity",
@@ -13,3 +13,6 @@ capacity = typer.Typer(
 )
 capacity.command("cohorts")(capacity_cohorts.cohorts)
 capacity.command("pool")(capacity_pool.pool)
+capacity.command("replay")(capacity_replay.replay)
+capacity.command("limit")(capacity_replay.limit)
+capacity.command("pauses")(capacity_pauses.pauses)
