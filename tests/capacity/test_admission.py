@@ -221,3 +221,21 @@ def test_a_forecast_sees_that_requests_end_before_others_have_grown() -> None:
             state.produce(str(number), 5 * number)
         taken[policy.name] = decide(state, Request("new", 64, 100)).reservation.peak_blocks
     assert taken["forecast"] < taken["quantile"]
+
+
+@each_policy
+@settings(max_examples=15, deadline=None)
+@given(REQUESTS)
+def test_nobody_enters_whose_prompt_has_no_room(
+    make: Callable[[], Policy], asked: list[tuple[int, int, int, str, int, int]]
+) -> None:
+    state = State(60, make())
+    if state.policy.rejects:
+        return  # it looks at a later moment alone
+    for number, (prompt, output, branches, _, _, step) in enumerate(asked):
+        request = Request(str(number), prompt, 300, (), branches=branches, output_tokens=output)
+        if decide(state, request).action == "admit":
+            state.enter(request)
+            assert state.used_blocks <= state.total_blocks
+        if step and state.running:
+            state.leave(next(iter(state.running)))

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 from math import sqrt
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from oomctl.analyzers.capacity.admission.outputs import Outputs
 from oomctl.analyzers.capacity.admission.request import Request, blocks_of
@@ -68,15 +68,12 @@ class Forecast(Policy):
                 blocks = (rounded + (reach if reach < most else most)) // block_tokens - found_blocks
                 if branches > 1:
                     blocks = blocks_of(request.prompt_tokens, min(reach, most), branches, block_tokens) - found_blocks
+                ceiling += blocks
                 if then <= 0:
                     top += blocks
-                    ceiling += blocks
-                    if top > peak:
-                        peak = top if top < ceiling else ceiling
-                    continue
-                held = blocks * stays[then]
-                top += held + slope * held * (blocks - held)
-                ceiling += blocks
+                else:
+                    held = blocks * stays[then]
+                    top += held + slope * held * (blocks - held)
             if top > ceiling:
                 top = ceiling
             if top > peak:
@@ -118,28 +115,29 @@ class Forecast(Policy):
 
     def entered(self, state: State, running: Running) -> None:
         running.kept = self._course(state, running)
-        self._sum_up(*map(_plus, self._sums(), running.kept))
+        self._change(None, running.kept)
 
     def produced(self, state: State, running: Running, before_blocks: int) -> None:
-        rest = map(_minus, self._sums(), running.kept)
-        running.kept = self._course(state, running)
-        self._sum_up(*map(_plus, rest, running.kept))
+        before, running.kept = running.kept, self._course(state, running)
+        self._change(before, running.kept)
 
     def left(self, state: State, running: Running, finished: bool) -> None:
         if state.running:
-            self._sum_up(*map(_minus, self._sums(), running.kept))
+            self._change(running.kept, None)
         else:
             self._begin()  # sums of floats drift; an empty pool is the moment to begin anew
         if finished:
             self._outputs.add(running.request.cohort, running.output_tokens)
 
-    def _sums(self) -> Course:
-        return self._means, self._variances, self._ceilings
-
-
-def _plus(left: list[Any], right: list[Any]) -> list[Any]:
-    return [a + b for a, b in zip(left, right, strict=True)]
-
-
-def _minus(left: list[Any], right: list[Any]) -> list[Any]:
-    return [a - b for a, b in zip(left, right, strict=True)]
+    def _change(self, before: Course | None, after: Course | None) -> None:
+        """Sums with one request's course taken out and another put in."""
+        means, variances, ceilings = self._means, self._variances, self._ceilings
+        if before is not None:
+            means = [a - b for a, b in zip(means, before[0], strict=True)]
+            variances = [a - b for a, b in zip(variances, before[1], strict=True)]
+            ceilings = [a - b for a, b in zip(ceilings, before[2], strict=True)]
+        if after is not None:
+            means = [a + b for a, b in zip(means, after[0], strict=True)]
+            variances = [a + b for a, b in zip(variances, after[1], strict=True)]
+            ceilings = [a + b for a, b in zip(ceilings, after[2], strict=True)]
+        self._sum_up(means, variances, ceilings)

@@ -55,8 +55,8 @@ class Pauses:
     def __len__(self) -> int:
         return len(self.seconds)
 
-    def take(self, chosen: npt.NDArray[np.bool_]) -> "Pauses":
-        """Some of them."""
+    def take(self, chosen: npt.NDArray[np.intp]) -> "Pauses":
+        """Some of them, in the order asked for."""
         return Pauses(self.begin_s[chosen], self.seconds[chosen], self.tokens[chosen], self.session[chosen])
 
 

@@ -23,13 +23,13 @@ def pauses_text(found: PauseReport, width: int, colour: bool) -> str:
     ]
     table(sheet, ("waste", "pauses moved or recomputed"), rows)
     sheet.heading("DECISIONS on one link that all sessions share")
-    heads = ("waste", "times the oracle", "preserved", "recomputed", "offloaded", "longest wait for it, s")
+    deciding = ("waste", "times the oracle", "preserved", "recomputed", "offloaded", "longest wait for it, s")
     outcomes = [
         ("rule, without a link", _outcome(found.rule_without_link)),
         ("rule", _outcome(found.rule)),
         ("oracle, which knows each pause", _outcome(found.oracle_on_the_link)),
     ]
-    table(sheet, heads, outcomes)
+    table(sheet, deciding, outcomes)
     sheet.heading("THRESHOLDS: keep a context so many seconds")
     heads = ("keep s", "then", "without a link: keep s, then recompute")
     table(

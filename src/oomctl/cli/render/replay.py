@@ -14,7 +14,7 @@ def replay_text(found: Replay, width: int, colour: bool) -> str:
     said = [found.trace, f"policy {found.policy}", f"compute {found.compute}", f"{found.elapsed_s:,.0f} s simulated"]
     sheet.wrapped(" · ".join(said), hang=2, style="bold")
     sheet.heading(f"POOL of {pool.total_blocks:,} blocks of {pool.block_tokens} tokens")
-    heads = ("peak", "of it", "mean", "of it", "over for s", "peak need", "evicted", "copied")
+    heads: Sequence[str] = ("peak", "of it", "mean", "of it", "over for s", "peak need", "evicted", "copied")
     figures: Sequence[Figure] = (
         pool.peak_blocks,
         percent(pool.peak_blocks / pool.total_blocks),
@@ -27,8 +27,8 @@ def replay_text(found: Replay, width: int, colour: bool) -> str:
     )
     table(sheet, heads, [("blocks in use", figures)])
     sheet.heading("REQUESTS")
-    heads = ("requests", "at once", "queued", "rejected", "cancelled", "preempted", "wait p50", "p95", "p99", "s")
-    table(sheet, heads[:-1], [(one.name, _requests(one)) for one in found.cohorts])
+    heads = ("requests", "at once", "queued", "rejected", "cancelled", "preempted", "wait p50", "p95", "p99")
+    table(sheet, heads, [(one.name, _requests(one)) for one in found.cohorts])
     sheet.heading("TOKENS COMPUTED, in thousands")
     heads = ("prompt", "found", "share", "computed", "again")
     table(sheet, heads, [(one.name, _tokens(one)) for one in found.cohorts])
