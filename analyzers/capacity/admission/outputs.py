@@ -35,8 +35,8 @@ class Lengths:
         """A request finished after so many tokens."""
         self._lengths.append(max(0, output_tokens))
         self._new += 1
-        # The first to finish are the short ones: until there are more, nothing is said. Later the tables are built again when
-        # they lag by an eighth, so that each length costs a constant in all.
+        # The first to finish are the short ones: until there are more, nothing is said. Later the tables are built again
+        # when they lag by an eighth, so that each length costs a constant in all.
         if self._new * 8 > len(self._sorted) and len(self._lengths) >= FIRST:
             del self._lengths[: -self._keep]
             self._build()
