@@ -234,8 +234,8 @@ def _searched(block: Fields, fields: Fields, traits: Traits) -> Layer:
     attention, feed = block.object("attention"), searched(block.object("ffn"), fields)
     own: Attention | None = None
     if not attention.flag("no_op"):
-        group = attention.maybe("n_heads_in_group")
-        if not group or attention.flag("replace_with_linear"):
+        group, heads = attention.maybe("n_heads_in_group"), fields.need("num_attention_heads")
+        if not group or heads % group or attention.flag("replace_with_linear"):
             raise OomctlError(f"an attention block of block_configs is not known ({fields.where})")
-        own = grouped(fields, traits, fields.need("num_attention_heads") // group)
+        own = grouped(fields, traits, heads // group)
     return Layer(mixer=own, feed_forward=feed, norms=(own is not None) + (feed is not None))

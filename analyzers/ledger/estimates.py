@@ -69,7 +69,7 @@ def activation(shape: ModelShape, engine: Engine, layers: tuple[Layer, ...], las
         return Estimate(bytes=None, reason="the config does not tell how many experts a token takes")
     widest = max((feed.intermediate // ranks for feed in feeds if isinstance(feed, Mlp)), default=0)
     dense = tokens * (MLP_WIDTHS * widest + HIDDEN_WIDTHS * hidden) * element
-    beside = max((routed_bytes(feed, hidden, tokens, engine.expert_ranks, element) for feed in experts), default=0)
+    beside = max((routed_bytes(feed, hidden, engine, element) for feed in experts), default=0)
     text = f"tokens x ({MLP_WIDTHS} x intermediate / tp + {HIDDEN_WIDTHS} x hidden) x {element} B"
     value = float(dense)
     if last:
@@ -85,13 +85,14 @@ def activation(shape: ModelShape, engine: Engine, layers: tuple[Layer, ...], las
     return _around(value + beside, 0.06 if experts else 0.03, above, text)
 
 
-def routed_bytes(own: Moe, hidden: int, tokens: int, ranks: int, element: int) -> int:
+def routed_bytes(own: Moe, hidden: int, engine: Engine, element: int) -> int:
     """Buffers of the fused experts: both projections' outputs, one row per token and active expert.
 
-    The first and the last share one. Source: vLLM layers/fused_moe/fused_moe.py, `intermediate_cache13` and `cache2`.
+    The first and the last share one; whole experts have their whole width. Source: vLLM layers/fused_moe/fused_moe.py,
+    `intermediate_cache13` and `cache2`.
     """
-    width = own.intermediate // ranks
-    return tokens * (own.active or 0) * (max(2 * width, hidden) + width) * element
+    width = own.intermediate if engine.expert_parallel else own.intermediate // engine.expert_ranks
+    return engine.batched_tokens * (own.active or 0) * (max(2 * width, hidden) + width) * element
 
 
 def boundary_bytes(shape: ModelShape, engine: Engine) -> int:

@@ -75,7 +75,7 @@ def _experts(rank: Rank) -> Entries:
     if not experts or not all(own.active for own in experts):
         return
     tokens, element = engine.batched_tokens, rank.element_bytes
-    widest = max(estimates.routed_bytes(own, rank.shape.hidden, tokens, engine.expert_ranks, element) for own in experts)
+    widest = max(estimates.routed_bytes(own, rank.shape.hidden, engine, element) for own in experts)
     yield _part(
         rank, "activation", "experts' buffers", widest,
         "tokens x active experts x (max(2 x width, hidden) + width) x element", "vLLM layers/fused_moe/fused_moe.py",

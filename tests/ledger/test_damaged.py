@@ -24,7 +24,16 @@ SEEN = configs.DENSE | {
         "ignore": ["lm_head", "re:.*self_attn.*"],
     },
 }
+SEARCHED = configs.DENSE | {
+    "architectures": ["DeciLMForCausalLM"], "num_hidden_layers": 2,
+    "block_configs": [
+        {"attention": {"n_heads_in_group": 4}, "ffn": {"ffn_mult": 2.625}},
+        {"attention": {"no_op": True}, "ffn": {"ffn_mult": 0.5}},
+    ],
+}  # fmt: skip
+RANKED = configs.DENSE | {"q_lora_rank": 64, "o_lora_rank": 32, "o_groups": 2, "attn_type_list": [0, 1, 0, 1]}
 WHOLE = {
+    "searched": SEARCHED, "ranked": RANKED,
     "dense": configs.DENSE, "windows": configs.SLIDING, "latent": configs.LATENT, "hybrid": configs.HYBRID,
     "pattern": configs.PATTERN, "mamba": MAMBA, "jamba": JAMBA, "conv": CONV, "seen": SEEN,
 }  # fmt: skip

@@ -35,6 +35,7 @@ def test_replicas_part_the_experts_and_nothing_else() -> None:
     assert twice.kv == alone.kv
     whole = of(EXPERTS, "--tp 2 -dp 2 --enable-expert-parallel")
     assert held(whole, "experts") == held(twice, "experts")
+    assert held(whole, "experts' buffers") > held(twice, "experts' buffers"), "whole experts have their whole width"
     spare = of(EXPERTS, "--tp 2 -dp 2 --enable-expert-parallel --num-redundant-experts 4")
     assert held(spare, "experts") * 2 == held(whole, "experts") * 3
 
