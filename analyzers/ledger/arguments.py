@@ -1,6 +1,5 @@
 """An engine's command line, as people write it, as an Engine."""
 
-import difflib
 import json
 import re
 import shlex
@@ -114,6 +113,8 @@ def named_arguments(engine: Engine) -> dict[str, Any]:
 
 def _refuse_misspelt(option: str, known: Iterable[str]) -> None:
     """An option that is nearly one that counts: the engine would not start with it, and the ledger would leave it out."""
+    import difflib
+
     if near := difflib.get_close_matches(option, known, 1, NEARLY):
         raise OomctlError(f"{option[:60]} is no option of the engine", f"did you mean {near[0]}?", ExitCode.USAGE)
 

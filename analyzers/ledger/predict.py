@@ -2,7 +2,7 @@
 
 import msgspec
 
-from oomctl.analyzers.ledger import adapters, budget, gguf, headroom, loading, runtime, sglang, steady, step
+from oomctl.analyzers.ledger import adapters, budget, headroom, loading, runtime, sglang, steady, step
 from oomctl.analyzers.ledger.arguments import named_arguments
 from oomctl.analyzers.ledger.checkpoint import Checkpoint
 from oomctl.analyzers.ledger.drafts import draft_tensors
@@ -46,6 +46,8 @@ def predict(
     notes += _beside_drafts(shape, engine, draft)
     unpacked = None
     if checkpoint is not None and checkpoint.weights is not None:
+        from oomctl.analyzers.ledger import gguf
+
         shape = msgspec.structs.replace(shape, quantization=gguf.quantization(checkpoint))
     if engine.quantization and shape.quantization.name == "none":
         unpacked = shape.quantization
