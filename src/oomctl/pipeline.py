@@ -93,12 +93,21 @@ def triage_paths(
         warn: As for `open_inputs`.
         ledger: Of the deployment, for what the inputs do not tell.
     """
+    with judged(paths, last, warn, ledger) as (_, triage):
+        return triage
+
+
+@contextmanager
+def judged(
+    paths: Sequence[str], last: bool = False, warn: Report | None = None, ledger: "Ledger | None" = None
+) -> "Iterator[tuple[duckdb.DuckDBPyConnection, verdict.Triage]]":
+    """The event table and the verdict on it, for who has more to ask; arguments as for `triage_paths`."""
     loaded = open_inputs(paths, warn)
     try:
         from oomctl.analyzers.triage import survey
 
         incidents, omitted = survey(loaded.connection, last=last, ledger=ledger)
-        return verdict.Triage(inputs=loaded.inputs, incidents=incidents, omitted=omitted)
+        yield loaded.connection, verdict.Triage(inputs=loaded.inputs, incidents=incidents, omitted=omitted)
     finally:
         loaded.connection.close()
 

@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from oomctl.cli import attach, doctor, explain, export, freeze, import_, query, schema, snapshot, top, triage
+from oomctl.cli import attach, doctor, explain, export, freeze, import_, query, report, schema, snapshot, top, triage
 from oomctl.cli.boundary import guard
 from oomctl.cli.capacity import capacity
 from oomctl.cli.ledger import ledger
@@ -32,6 +32,7 @@ app.command("freeze")(freeze.freeze)
 app.command("import")(import_.import_)
 app.command("export")(export.export)
 app.command("query")(query.query)
+app.command("report")(report.report)
 app.command("top")(top.top)
 app.command("snapshot")(snapshot.snapshot)
 app.command("explain")(explain.explain)

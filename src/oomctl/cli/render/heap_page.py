@@ -46,12 +46,18 @@ def section(found: Report, seen: Snapshot, snapshot: Snapshot, timeline: Timelin
         parts += ["<h3>Reserved and allocated bytes</h3>"]
         parts += [timeline_svg(timeline, snapshot.histories[found.device], found.at.index)]
     parts += [f"<pre>{text_block(snapshots.reports_page([found], 160))}</pre>"]
-    parts += ["<h3>Memory map</h3>", f'<p class="key">{KEY}</p>']
+    parts += ["<h3>Memory map</h3>", f'<p class="key">{KEY}</p>', pool_maps(seen, found.device)]
+    return "\n".join(parts)
+
+
+def pool_maps(seen: Snapshot, device: int) -> str:
+    """The segments of a device, a drawing for each pool."""
+    parts = []
 
     def pool(segment: Segment) -> tuple[tuple[int, int], int, str]:
         return segment.pool, segment.stream, segment.size_class
 
-    mine = [segment for segment in seen.segments if segment.device == found.device and segment.total_bytes]
+    mine = [segment for segment in seen.segments if segment.device == device and segment.total_bytes]
     grouped = [(key, list(segments)) for key, segments in groupby(sorted(mine, key=pool), key=pool)]
     grouped.sort(key=lambda item: -sum(segment.total_bytes for segment in item[1]))
     for (pool_id, stream, kind), listed in grouped[:MAX_POOLS]:

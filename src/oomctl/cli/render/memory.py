@@ -21,7 +21,7 @@ def memory_lines(root: MemoryNode, width: int, blocks: bool = True) -> list[str]
     Returns:
         Lines without colour. `~` marks what is not measured or derived from measurements, `?` what is unknown.
     """
-    rows = list(_walk(root, 0))
+    rows = walk(root)
     names = [f"{'  ' * depth}{escape(node.name).replace('_', ' ')}" for depth, node in rows]
     figures = [figure(node) for _, node in rows]
     name_width = max(map(cells, names))
@@ -30,7 +30,7 @@ def memory_lines(root: MemoryNode, width: int, blocks: bool = True) -> list[str]
     for (_, node), name, amount in zip(rows, names, figures, strict=True):
         bar = _bar(node.bytes, root.bytes, "█" if blocks else "#")
         line = f"{name}{' ' * (name_width - cells(name))}  {amount:>{figure_width}}  {bar:<{BAR}}  "
-        lines.append((line + cut(escape(_note(node)), max(width - cells(line), 0))).rstrip())
+        lines.append((line + cut(escape(note(node)), max(width - cells(line), 0))).rstrip())
     return lines
 
 
@@ -76,8 +76,8 @@ def cohort_line(cohort: Cohort) -> str:
     return "Batch: " + "; ".join(parts) if parts else ""
 
 
-def _note(node: MemoryNode) -> str:
-    """Only the child `unexplained` is what nobody explains: the rest of the allocator's tensors have an owner.
+def note(node: MemoryNode) -> str:
+    """What is said of an entry. Only the child `unexplained` is what nobody explains: the rest of the allocator's tensors have an owner.
 
     An entry below nothing is not shown: that the others exceed their sum is said of the sum instead.
     """
@@ -90,11 +90,12 @@ def _note(node: MemoryNode) -> str:
     return "; ".join(filter(None, (own, more)))
 
 
-def _walk(node: MemoryNode, depth: int) -> list[tuple[int, MemoryNode]]:
+def walk(node: MemoryNode, depth: int = 0) -> list[tuple[int, MemoryNode]]:
+    """(depth, entry) of each entry that is shown, outermost first."""
     rows = [(depth, node)]
     for child in node.children:
         if child.bytes is None or child.bytes >= 0:
-            rows += _walk(child, depth + 1)
+            rows += walk(child, depth + 1)
     return rows
 
 

@@ -1,0 +1,147 @@
+"""The page: one HTML file with everything in it, which nothing is loaded into from anywhere."""
+
+import base64
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from oomctl.cli.render.heap_page import KEY
+from oomctl.cli.render.heap_svg import text
+from oomctl.cli.render.rows import plain
+from oomctl.report.answers import Answer
+from oomctl.report.panels import SECTIONS, Section
+from oomctl.report.verdict import incident_html, read_html
+
+if TYPE_CHECKING:
+    from oomctl.report.build import Report
+    from oomctl.report.charts import Spec
+
+ROWS = 200
+"""Of a table on the page; the query gives them all."""
+CHART_WORDS = {
+    "memory": "The parts of the device's memory at the first incident, each beginning where the one above ends.",
+    "time": "Figures over time on one axis; a dashed line is a failure. Drag moves it, the wheel zooms, double-click undoes.",
+    "ranks": "Figures that several ranks tell, rank by rank.",
+    "cohorts": "Tokens reserved beside the quantiles of tokens generated, by cohort.",
+    "heap": "The allocator's pools: in use, in holes, and wholly free.",
+}
+
+
+def page(report: "Report", specs: "dict[str, Spec]", code: str) -> str:
+    """The whole file.
+
+    Args:
+        report: What it tells.
+        specs: Its charts, by section.
+        code: The chart code; not used where there is no chart.
+    """
+    nonce = base64.b64encode(secrets.token_bytes(16)).decode()
+    shown = [section for section in SECTIONS if _has(section, report, specs)]
+    links = "".join(f'<a href="#{section.key}">{text(section.title)}</a>' for section in shown)
+    parts = [
+        "<!DOCTYPE html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        '<meta name="color-scheme" content="light dark">',
+        # Vega compiles a chart's expressions; they are ours, and nothing of an input is among them.
+        f"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+        f"img-src data:; script-src 'nonce-{nonce}' 'unsafe-eval'; base-uri 'none'; form-action 'none'\">",
+        f"<title>{text(_title(report))}</title><style>{_asset('page.css')}</style></head><body>",
+        f'<nav><a href="#verdict">Verdict</a>{links}<a href="#read">Read</a></nav><main>',
+        *_verdicts(report),
+        *(_section(section, report, specs) for section in shown),
+        f'<section id="read"><h2>Read</h2>{read_html(report.triage)}</section></main>',
+        *(f'<script type="application/json" data-chart="{key}">{_json(spec)}</script>' for key, spec in specs.items()),
+    ]
+    if specs:
+        parts += [f'<script nonce="{nonce}">{code}</script>', f'<script nonce="{nonce}">{_asset("page.js")}</script>']
+    return "\n".join(parts) + "\n</body></html>\n"
+
+
+def _title(report: "Report") -> str:
+    incidents = report.triage.incidents
+    return f"oomctl report: {incidents[0].summary if incidents else 'no memory incident found'}"
+
+
+def _verdicts(report: "Report") -> Iterator[str]:
+    incidents = report.triage.incidents
+    if not incidents:
+        yield '<section id="verdict"><h1>No memory incident found</h1></section>'
+        return
+    yield f'<section id="verdict">{incident_html(incidents[0])}</section>'
+    if len(incidents) > 1:
+        more = "".join(
+            f"<details><summary>{text(incident.summary)}</summary>{incident_html(incident)}</details>"
+            for incident in incidents[1:]
+        )
+        yield f"<section><h2>{len(incidents) - 1} more incidents</h2>{more}</section>"
+
+
+def _has(section: Section, report: "Report", specs: "dict[str, Spec]") -> bool:
+    answers = [report.answers[name] for name in section.queries]
+    return section.key in specs or any(answer.rows or answer.missing for answer in answers)
+
+
+def _section(section: Section, report: "Report", specs: "dict[str, Spec]") -> str:
+    parts = [f'<section id="{section.key}"><h2>{text(section.title)}</h2>']
+    if section.key in specs:
+        words = text(CHART_WORDS[section.key])
+        parts.append(
+            f'<figure><figcaption>{words}</figcaption><div class="chart" id="chart-{section.key}" role="img" '
+            f'aria-label="{words} The tables below hold the figures."></div></figure>'
+        )
+    if section.key == "heap" and report.maps:
+        parts += [f'<p class="key">{KEY}</p>', *report.maps]
+    answers = [report.answers[name] for name in section.queries]
+    parts += [_table(answer) for answer in answers if answer.rows]
+    missing = [answer for answer in answers if answer.missing]
+    if missing:
+        items = "".join(f"<li>{text(answer.query.title)}: <em>{text(answer.missing or '')}</em></li>" for answer in missing)
+        parts.append(f'<ul class="missing">{items}</ul>')
+    return "\n".join([*parts, "</section>"])
+
+
+def _table(answer: Answer) -> str:
+    """Folded: the rows, and the SQL that gave them."""
+    query = answer.query
+    head = "".join(f'<th title="{text(meaning)}">{text(column)}</th>' for column, meaning in query.columns)
+    body = "".join(f"<tr>{_cells(row)}</tr>" for row in answer.rows[:ROWS])
+    more = len(answer.rows) - ROWS
+    rest = f"<p>and {more:,} rows more: <code>oomctl query FILE {query.name}</code></p>" if more > 0 else ""
+    count = f"{len(answer.rows):,} row{'' if len(answer.rows) == 1 else 's'}"
+    return (
+        f"<details><summary>{text(query.title)} <small>{count}</small></summary>"
+        f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{rest}'
+        f"<details><summary>SQL: {text(query.name)}</summary><pre>{_block(query.sql)}</pre></details></details>"
+    )
+
+
+def _cells(row: Sequence[Any]) -> Iterable[str]:
+    return "".join(_cell(plain(value)) for value in row)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "<td></td>"
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f'<td class="n">{value:,}</td>' if isinstance(value, int) else f'<td class="n">{value:g}</td>'
+    return f"<td>{text(str(value)[:400])}</td>"
+
+
+def _block(value: str) -> str:
+    return "\n".join(map(text, value.split("\n")))
+
+
+def _json(spec: "Spec") -> str:
+    """A chart's text for a script element: nothing in it can end the element, or steer a terminal that prints the file."""
+    from oomctl.cli.render.text import escape_json
+
+    document = escape_json(msgspec.json.encode(spec).decode())
+    return document.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _asset(name: str) -> str:
+    return (files("oomctl.report") / name).read_text(encoding="utf-8")
