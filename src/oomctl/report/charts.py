@@ -6,6 +6,7 @@ from typing import Any
 import altair as alt
 
 from oomctl.cli.render.memory import INEXACT
+from oomctl.cli.render.text import escape
 from oomctl.cli.render.words import human
 from oomctl.report.answers import Answer, Record
 from oomctl.schemas.verdict import MemoryNode
@@ -20,8 +21,12 @@ _TOLD = {"measured": "#4c78a8", "estimated": "#eeca3b", "unexplained": "#e45756"
 
 
 def values(records: Sequence[Record]) -> alt.InlineData:
-    """Rows as a chart takes them: the types are said in the encodings, nothing is guessed."""
-    return alt.InlineData(values=list(records))
+    """Rows as a chart takes them: the types are said in the encodings, nothing is guessed, and a text steers nothing."""
+    return alt.InlineData(
+        values=[
+            {key: escape(value) if isinstance(value, str) else value for key, value in record.items()} for record in records
+        ]
+    )
 
 
 def spec_of(chart: "alt.Chart | alt.VConcatChart") -> Spec:

@@ -23,7 +23,7 @@ ROWS = 200
 """Of a table on the page; the query gives them all."""
 CHART_WORDS = {
     "memory": "The parts of the device's memory at the first incident, each beginning where the one above ends.",
-    "time": "Figures over time on one axis; a dashed line is a failure. Drag moves it, the wheel zooms, double-click undoes.",
+    "time": "Figures over time on one axis; a dashed line is a failure. Drag moves, the wheel zooms, double-click undoes.",
     "ranks": "Figures that several ranks tell, rank by rank.",
     "cohorts": "Tokens reserved beside the quantiles of tokens generated, by cohort.",
     "heap": "The allocator's pools: in use, in holes, and wholly free.",

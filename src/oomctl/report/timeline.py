@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import altair as alt
 
+from oomctl.cli.render.text import escape
 from oomctl.report.answers import Answer, Record
 from oomctl.report.charts import GIB, WIDTH, Spec, spec_of, values
 from oomctl.report.thin import thin
@@ -180,7 +181,12 @@ def _gantt(answer: Answer, marks: Sequence[Record]) -> Layers | None:
         .encode(
             x=X,
             x2="t2:T",
-            y=alt.Y("request:N", sort=shown, title=None, axis=alt.Axis(labelLimit=NAMES, minExtent=NAMES, maxExtent=NAMES)),
+            y=alt.Y(
+                "request:N",
+                sort=[escape(str(request)) for request in shown],
+                title=None,
+                axis=alt.Axis(labelLimit=NAMES, minExtent=NAMES, maxExtent=NAMES),
+            ),
             color=alt.Color("state:N", title=None, sort=states, scale=alt.Scale(domain=states)),
             tooltip=["request:N", "state:N", "blocks:Q", "prompt tokens:Q", "output tokens:Q", "cohort:N"],
         )

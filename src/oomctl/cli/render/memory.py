@@ -77,7 +77,9 @@ def cohort_line(cohort: Cohort) -> str:
 
 
 def note(node: MemoryNode) -> str:
-    """What is said of an entry. Only the child `unexplained` is what nobody explains: the rest of the allocator's tensors have an owner.
+    """What is said of an entry.
+
+    Only the child `unexplained` is what nobody explains: the rest of the allocator's tensors have an owner.
 
     An entry below nothing is not shown: that the others exceed their sum is said of the sum instead.
     """
