@@ -15,6 +15,7 @@ COMMANDS = (
     "import",
     "export",
     "query",
+    "report",
     "top",
     "snapshot",
     "explain",
