@@ -18,9 +18,10 @@ from typing import Any
 from oomctl.collectors.agent import failure, memory, observer
 from oomctl.collectors.agent.guard import Guard
 from oomctl.collectors.agent.header import Header
-from oomctl.collectors.agent.layout import GRAPH, LIFECYCLE, MANIFEST, NULL_I32, NULL_U8, PHASES, STEP, pack_texts
+from oomctl.collectors.agent.kinds import GRAPH, LIFECYCLE, MANIFEST, PHASES, STEP
+from oomctl.collectors.agent.layout import NULL_I32, NULL_U8, pack_texts
 from oomctl.collectors.agent.reader import read_ring, ring_paths
-from oomctl.collectors.agent.ring import Identity, Rings
+from oomctl.collectors.agent.rings import Identity, Rings
 from oomctl.collectors.agent.settings import Settings, this_process
 
 MIB = 1 << 20

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from oomctl.collectors.agent import layout
+from oomctl.collectors.agent import kinds
 from oomctl.collectors.recorder.archive import pack
 from oomctl.collectors.recorder.loop import ROUND_S, Recorder
 from oomctl.collectors.recorder.settings import Settings
@@ -53,19 +53,19 @@ def work(rings: Path, steps_per_s: int, changes_per_s: int, go: int, done: int) 
             step += 1
             used = draw.randrange(8000, 9000)
             write(
-                worker.ring, layout.STEP, step_id=step, prefill_tokens=draw.choice((0, 0, 0, 512)), cached_tokens=0,
+                worker.ring, kinds.STEP, step_id=step, prefill_tokens=draw.choice((0, 0, 0, 512)), cached_tokens=0,
                 decode_tokens=draw.randrange(60, 64), running_requests=draw.randrange(60, 64), logits_positions=64,
                 waiting_requests=draw.randrange(5), duration_us=draw.randrange(18_000, 22_000),
             )  # fmt: skip
             write(
-                worker.ring, layout.KV_POOL, tier="device", block_size_tokens=16, total_blocks=10_000, used_blocks=used,
+                worker.ring, kinds.KV_POOL, tier="device", block_size_tokens=16, total_blocks=10_000, used_blocks=used,
                 free_blocks=10_000 - used, bytes_per_block=2 << 20, total_tokens=160_000, allocated_blocks=step * 4,
                 freed_blocks=step * 4 - used, preempted_requests=0, preempted_tokens=0, recomputed_tokens=0,
                 prefix_hit_tokens=step * 7,
             )  # fmt: skip
         for _ in range(changes_per_s):
             write(
-                worker.ring, layout.REQUEST, event="blocks_changed", sampled_by="sample", sample_weight=2.0, step_id=step,
+                worker.ring, kinds.REQUEST, event="blocks_changed", sampled_by="sample", sample_weight=2.0, step_id=step,
                 prompt_tokens=800, cached_tokens=0, max_output_tokens=512, scheduled_tokens=1, kv_blocks=60,
                 kv_blocks_delta=1, computed_tokens=900 + step % 400, output_tokens=100,
                 request_id=f"cmpl-{draw.getrandbits(64):016x}-0",

@@ -11,12 +11,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks.agent.engines import Load, Switch, make_core, model_free_step
+from benchmarks.agent.engines import Load, Switch, make_core, make_metered_core, model_free_step
 from benchmarks.agent.figures import Figure, interval, share
-from benchmarks.agent.meter import Meter, Step
-from oomctl.collectors.agent.layout import REQUEST, pack_texts
+from benchmarks.agent.meter import Step
+from oomctl.collectors.agent.kinds import REQUEST
+from oomctl.collectors.agent.layout import pack_texts
 from oomctl.collectors.agent.reader import read_ring, ring_paths
-from oomctl.collectors.agent.ring import Identity, Rings
+from oomctl.collectors.agent.rings import Identity, Rings
 
 RECORD_LIMIT_US = 1.0
 STEP_MEDIAN_LIMIT_US = 35.0
@@ -53,9 +54,8 @@ def _ns_a_call(call: Callable[[], None], calls: int = 1000) -> float:
 
 def scheduler(model: Path, folder: Path, running: int = 256, tracked: int = 32) -> Iterator[Figure]:
     """The real scheduler without its model."""
-    meter = Meter()
-    core = make_core(model, folder, running, tracked, meter)
-    steps = meter.run(Load(core, running).refill, lambda: model_free_step(core.scheduler), STEPS)
+    core, meter = make_metered_core(model, folder, running, tracked)
+    steps = meter.run(Load(core, running).refill, lambda: model_free_step(core.scheduler), Switch(folder), STEPS)
     added = [step.added_us for step in steps]
     name = f"hooks, {running} running, {f'about {tracked}' if tracked else 'all'} followed"
     low, high = interval(added)
@@ -72,9 +72,8 @@ def scheduler_all(model: Path, folder: Path) -> Iterator[Figure]:
 
 def step(model: Path, folder: Path) -> Iterator[Figure]:
     """The whole engine with its model: hooks in core and worker, 16 requests, all followed."""
-    meter = Meter()
-    core = make_core(model, folder, 16, 32, meter)
-    steps = meter.run(Load(core, 16).refill, core.step, STEPS)
+    core, meter = make_metered_core(model, folder, 16, 32)
+    steps = meter.run(Load(core, 16).refill, core.step, Switch(folder), STEPS)
     added = [step.added_us for step in steps]
     middle, of = statistics.median(added), statistics.median(step.whole_us for step in steps)
     low, high = interval(added)

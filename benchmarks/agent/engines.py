@@ -16,16 +16,16 @@ PROMPT_TOKENS = 84
 OUTPUT_TOKENS = 600
 HOOKS = {
     ("vllm.v1.core.sched.scheduler", "Scheduler"): (
-        "schedule", "get_grammar_bitmask", "update_from_output", "add_request", "_preempt_request", "_free_request",
+        "schedule", "update_from_output", "add_request", "_preempt_request", "_free_request",
     ),
     ("vllm.v1.core.kv_cache_manager", "KVCacheManager"): ("free",),
-    ("vllm.v1.core.block_pool", "BlockPool"): ("get_new_blocks", "touch", "free_blocks"),
+    ("vllm.v1.core.block_pool", "BlockPool"): ("touch", "free_blocks"),
     ("vllm.v1.worker.cpu_worker", "CPUWorker"): ("execute_model", "sample_tokens"),
 }  # fmt: skip
 """The methods that the agent wraps and that a step calls."""
 
 
-def make_core(model: Path, folder: Path, requests: int, tracked: int, meter: Meter | None = None) -> Any:
+def make_core(model: Path, folder: Path, requests: int, tracked: int) -> Any:
     """An engine for so many requests at a time; its EngineCore.
 
     Args:
@@ -33,34 +33,36 @@ def make_core(model: Path, folder: Path, requests: int, tracked: int, meter: Met
         folder: Where the rings go.
         requests: At most so many run.
         tracked: OOMCTL_TRACKED_REQUESTS.
-        meter: Put around each wrapper, where given.
     """
-    os.environ.update(
-        OOMCTL_RING=str(folder), OOMCTL_TRACKED_REQUESTS=str(tracked), VLLM_ENABLE_V1_MULTIPROCESSING="0",
-        HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1", VLLM_CPU_OMP_THREADS_BIND="nobind", VLLM_LOGGING_LEVEL="ERROR",
-        OMP_NUM_THREADS="1",
-    )  # fmt: skip
+    _set_environment(folder, tracked)
     import vllm as engine
 
     agent.register()
-    if meter is not None:
-        for (module, name), methods in HOOKS.items():
-            cls = getattr(importlib.import_module(module), name)
-            for method in methods:
-                setattr(cls, method, meter.inside(getattr(cls, method)))
     blocks = requests * (1024 // BLOCK_TOKENS) + 1
     made = engine.LLM(
         model=str(model), max_model_len=1024, max_num_seqs=requests, block_size=BLOCK_TOKENS, enforce_eager=True,
         kv_cache_memory_bytes=blocks * BLOCK_TOKENS * 1024, enable_prefix_caching=True, max_num_batched_tokens=8192,
     )  # fmt: skip
-    core = made.llm_engine.engine_core.engine_core
-    if meter is not None:
-        manager = core.scheduler.kv_cache_manager
-        for target in (core.scheduler, manager, manager.block_pool, core.model_executor.driver_worker.worker):
-            for method in next(methods for (_, name), methods in HOOKS.items() if name == type(target).__name__):
-                assert method in vars(target), f"the agent has not wrapped {method}"
-                setattr(target, method, meter.outside(getattr(target, method)))
-    return core
+    return made.llm_engine.engine_core.engine_core
+
+
+def make_metered_core(model: Path, folder: Path, requests: int, tracked: int) -> tuple[Any, Meter]:
+    """The same, with clocks around each method that the agent wraps."""
+    _set_environment(folder, tracked)
+    meter = Meter({getattr(importlib.import_module(module), name): methods for (module, name), methods in HOOKS.items()})
+    core = make_core(model, folder, requests, tracked)
+    manager = core.scheduler.kv_cache_manager
+    meter.watch(core.scheduler, manager, manager.block_pool, core.model_executor.driver_worker.worker)
+    return core, meter
+
+
+def _set_environment(folder: Path, tracked: int) -> None:
+    """Read by vLLM when it is imported."""
+    os.environ.update(
+        OOMCTL_RING=str(folder), OOMCTL_TRACKED_REQUESTS=str(tracked), VLLM_ENABLE_V1_MULTIPROCESSING="0",
+        HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1", VLLM_CPU_OMP_THREADS_BIND="nobind", VLLM_LOGGING_LEVEL="ERROR",
+        OMP_NUM_THREADS="1",
+    )  # fmt: skip
 
 
 class Switch:

@@ -1,14 +1,16 @@
 """The agent's wrappers, timed between their outside and their inside.
 
 Around each wrapper stands a clock of the bench, and so does another around the engine's own method that the wrapper
-calls. The difference is the agent's alone: what the engine does in between, and how that varies, is in neither. The
-clocks' own cost is measured where it arises, in each step: after a model's step the caches are cold, and a clock that
-takes 0.2 us in a loop takes some ten times that.
+calls. The difference is the agent's alone: what the engine does in between, and how that varies, is in neither.
+
+The clocks' own cost is in it too; after a model's step, when the caches are cold, it is many times what it is in a loop.
+So it is measured where it arises: in blocks of steps with the agent paused and its wrappers gone, the same clocks stand
+around the same methods, and what they show then is taken off what they show with the agent.
 """
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +20,7 @@ _cpu_clock = time.thread_time_ns
 ASIDE_RATIO = 1.02
 """A step whose clock ran so much longer than its CPU time was put aside for another process, maybe inside a hook."""
 MIN_UNDISTURBED = 200
+BLOCK_STEPS = 40
 
 
 @dataclass(frozen=True)
@@ -34,14 +37,27 @@ class Step:
 
 
 class Meter:
-    """Adds up what the wrappers of one thread take."""
+    """Adds up what the wrappers of one thread take.
 
-    def __init__(self) -> None:
+    Args:
+        hooks: The methods that the agent wraps, by the class that has them.
+    """
+
+    def __init__(self, hooks: Mapping[type, Sequence[str]]) -> None:
         self._spent_ns = 0
         self._pairs = 0
-        self._empty = self.outside(self.inside(int))
+        self._hooks = hooks
+        self._objects: list[Any] = []
+        self._covered: list[tuple[Any, str, Any]] = []
+        for cls, names in hooks.items():
+            for name in names:
+                setattr(cls, name, self._inside(getattr(cls, name)))
 
-    def inside(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def watch(self, *objects: Any) -> None:
+        """Of these classes, which the agent has attached to."""
+        self._objects += objects
+
+    def _inside(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """A method of the engine's, before the agent wraps it."""
 
         def timed(*args: Any, **kwargs: Any) -> Any:
@@ -53,8 +69,8 @@ class Meter:
 
         return timed
 
-    def outside(self, wrapper: Callable[..., Any]) -> Callable[..., Any]:
-        """The same, as the agent wrapped it."""
+    def _outside(self, wrapper: Callable[..., Any]) -> Callable[..., Any]:
+        """The same, as the agent wrapped it, or as it is without the agent."""
 
         def timed(*args: Any, **kwargs: Any) -> Any:
             before = _clock()
@@ -66,26 +82,55 @@ class Meter:
 
         return timed
 
-    def run(self, arrive: Callable[[], object], step: Callable[[], object], count: int, warm_up: int = 60) -> list[Step]:
-        """So many steps, each after its arrivals; of those only the undisturbed, if they are enough to speak of."""
-        every: list[tuple[int, int, float]] = []
-        undisturbed: list[tuple[int, int, float]] = []
-        own_ns: list[int] = []
-        for number in range(warm_up + count):
-            self._spent_ns = self._pairs = 0
-            clock, cpu = _clock(), _cpu_clock()
-            arrive()
-            step()
-            spent_ns, pairs = self._spent_ns, self._pairs
-            whole_ns = _cpu_clock() - cpu
-            aside = _clock() - clock > ASIDE_RATIO * whole_ns
-            self._spent_ns = 0
-            self._empty()
-            if number >= warm_up:
-                own_ns.append(self._spent_ns)
-                every.append((spent_ns, pairs, whole_ns))
-                if not aside:
-                    undisturbed.append(every[-1])
-        own = statistics.median(own_ns)
-        chosen = undisturbed if len(undisturbed) >= MIN_UNDISTURBED else every
-        return [Step((spent - pairs * own) / 1000, whole / 1000) for spent, pairs, whole in chosen]
+    def _cover(self, active: bool) -> None:
+        for target in self._objects:
+            for name in self._hooks[type(target)]:
+                wrapper = vars(target).get(name)
+                assert not active or wrapper is not None, f"the agent has not wrapped {name}"
+                self._covered.append((target, name, wrapper))
+                bare = getattr(type(target), name).__get__(target)
+                setattr(target, name, self._outside(wrapper if active else bare))
+
+    def _uncover(self) -> None:
+        for target, name, wrapper in self._covered:
+            if wrapper is None:
+                delattr(target, name)
+            else:
+                setattr(target, name, wrapper)
+        self._covered.clear()
+
+    def run(
+        self, arrive: Callable[[], object], step: Callable[[], object], switch: Callable[[bool], None], count: int
+    ) -> list[Step]:
+        """So many steps with the agent, each after its arrivals, and as many without.
+
+        Of those only the undisturbed, if they are enough to speak of.
+        """
+        found: dict[bool, list[tuple[int, int, float, bool]]] = {False: [], True: []}
+        for block in range(-1, count // BLOCK_STEPS):
+            for active in (False, True) if block % 2 else (True, False):
+                self._uncover()
+                switch(active)
+                # At this step it obeys; the next ones warm what is new.
+                for _ in range(3):
+                    arrive()
+                    step()
+                self._cover(active)
+                for _ in range(BLOCK_STEPS):
+                    self._spent_ns = self._pairs = 0
+                    clock, cpu = _clock(), _cpu_clock()
+                    arrive()
+                    step()
+                    spent_ns, pairs = self._spent_ns, self._pairs
+                    whole_ns = _cpu_clock() - cpu
+                    aside = _clock() - clock > ASIDE_RATIO * whole_ns
+                    if block >= 0:
+                        found[active].append((spent_ns, pairs, whole_ns, aside))
+        self._uncover()
+        own_ns = statistics.median(spent / pairs for spent, pairs, _, aside in _undisturbed(found[False]))
+        return [Step((spent - pairs * own_ns) / 1000, whole / 1000) for spent, pairs, whole, _ in _undisturbed(found[True])]
+
+
+def _undisturbed(steps: list[tuple[int, int, float, bool]]) -> list[tuple[int, int, float, bool]]:
+    chosen = [step for step in steps if not step[3]]
+    return chosen if len(chosen) >= MIN_UNDISTURBED else steps

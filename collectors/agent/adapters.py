@@ -5,8 +5,9 @@ from functools import partial
 from typing import Any
 
 from oomctl.collectors.agent.guard import Guard, Patches
-from oomctl.collectors.agent.layout import ADAPTER, ADAPTER_OPS, NULL_I32, pack_texts
-from oomctl.collectors.agent.ring import Rings
+from oomctl.collectors.agent.kinds import ADAPTER, ADAPTER_OPS
+from oomctl.collectors.agent.layout import NULL_I32, pack_texts
+from oomctl.collectors.agent.rings import Rings
 from oomctl.collectors.agent.watch import Watch
 
 

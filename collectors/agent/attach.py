@@ -6,7 +6,7 @@ from collections.abc import Callable
 from multiprocessing.util import Finalize
 
 from oomctl.collectors.agent import settings
-from oomctl.collectors.agent.ring import Identity, Rings, tell
+from oomctl.collectors.agent.rings import Identity, Rings, tell
 from oomctl.collectors.agent.settings import Settings
 
 

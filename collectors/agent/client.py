@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from oomctl.collectors.agent.guard import Guard, Patches
-from oomctl.collectors.agent.layout import FAULT, LIFECYCLE, NULL_I32, NULL_I64, PHASES, REQUEST, SAMPLED_BY, pack_texts
-from oomctl.collectors.agent.requests import EVENT
-from oomctl.collectors.agent.ring import Rings
+from oomctl.collectors.agent.kinds import EVENT, FAULT, LIFECYCLE, PHASES, REQUEST, SAMPLED_BY
+from oomctl.collectors.agent.layout import NULL_I32, NULL_I64, pack_texts
+from oomctl.collectors.agent.rings import Rings
 
 
 class ClientWatch:

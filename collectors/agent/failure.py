@@ -5,14 +5,8 @@ import linecache
 import os
 from types import TracebackType
 
-from oomctl.collectors.agent.layout import (
-    FAULT,
-    NULL_U8,
-    OOM,
-    RESOURCES,
-    STACK,
-    pack_texts,
-)
+from oomctl.collectors.agent.kinds import FAULT, OOM, RESOURCES, STACK
+from oomctl.collectors.agent.layout import NULL_U8, pack_texts
 from oomctl.collectors.agent.memory import address_space_left
 from oomctl.collectors.agent.ring import Ring
 
@@ -31,6 +25,8 @@ _DOUBTFUL = ("could not create a primitive", "could not create a memory")
 TIGHT_BYTES = 256 << 20
 
 _numbers = itertools.count(1)
+_last: tuple[int, str] | None = None
+"""What was recorded last, without holding on to it: an exception keeps all tensors of its frames alive."""
 
 
 def record(ring: Ring, error: BaseException, *, fatal: bool, requests: int = 0) -> None:
@@ -39,22 +35,37 @@ def record(ring: Ring, error: BaseException, *, fatal: bool, requests: int = 0) 
     Args:
         ring: Of the thread that caught it.
         error: As caught; of a chain, the first that was for memory is taken.
-        fatal: Whether the engine dies of it.
+        fatal: Whether the engine is known to die of it.
         requests: In the failing batch; 0 where there was none.
     """
+    global _last
     root = next((one for one in _chain(error) if resource_of(one) is not None), error)
+    _last = id(root), headline(root)
     stack_id = f"{os.getpid()}-{next(_numbers)}"
     for depth, (file, line, function, code) in enumerate(_frames(root.__traceback__)):
         ring.write(STACK, pack_texts(stack_id, file, function, code), depth, line)
     found = resource_of(root)
-    name = f"{type(root).__module__}.{type(root).__qualname__}".removeprefix("builtins.")
-    message = str(root)[:MAX_MESSAGE]
+    told = int(fatal) if fatal else NULL_U8
     if found is None:
-        ring.write(FAULT, pack_texts("exception", f"{name}: {message}", stack_id), int(fatal))
+        ring.write(FAULT, pack_texts("exception", headline(root), stack_id), told)
         return
     resource, api = found
-    tail = pack_texts(api, name, message, stack_id)
-    ring.write(OOM, tail, RESOURCES.index(resource), int(fatal) if fatal else NULL_U8, requests, *OOM.nulls[3:])
+    tail = pack_texts(api, _name(root), str(root)[:MAX_MESSAGE], stack_id)
+    ring.write(OOM, tail, RESOURCES.index(resource), told, requests, *OOM.nulls[3:])
+
+
+def is_recorded(error: BaseException) -> bool:
+    """Whether it, or what it follows from, is what was recorded last in this process."""
+    return any((id(link), headline(link)) == _last for link in _chain(error))
+
+
+def headline(error: BaseException) -> str:
+    """Its type and message, as a traceback ends with."""
+    return f"{_name(error)}: {str(error)[:MAX_MESSAGE]}"
+
+
+def _name(error: BaseException) -> str:
+    return f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
 
 
 def resource_of(error: BaseException) -> tuple[str, str] | None:

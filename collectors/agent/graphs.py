@@ -5,8 +5,9 @@ from typing import Any
 
 from oomctl.collectors.agent import memory
 from oomctl.collectors.agent.guard import Guard, Patches
-from oomctl.collectors.agent.layout import GRAPH, LIFECYCLE, NULL_I32, NULL_I64, NULL_U8, PHASES, pack_texts
-from oomctl.collectors.agent.ring import Rings
+from oomctl.collectors.agent.kinds import GRAPH, LIFECYCLE, PHASES
+from oomctl.collectors.agent.layout import NULL_I32, NULL_I64, NULL_U8, pack_texts
+from oomctl.collectors.agent.rings import Rings
 from oomctl.collectors.agent.watch import Watch
 
 

@@ -4,8 +4,9 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from oomctl.collectors.agent.layout import COLLECTOR, NULL_I64, pack_texts
-from oomctl.collectors.agent.ring import Rings, tell
+from oomctl.collectors.agent.kinds import COLLECTOR
+from oomctl.collectors.agent.layout import NULL_I64, pack_texts
+from oomctl.collectors.agent.rings import Rings, tell
 
 LIMIT = 100
 """Exceptions after which the agent detaches: it does not fit this engine."""

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from oomctl.collectors.agent.layout import ALLOCATOR, DEVICE, HOST, NULL_I64
+from oomctl.collectors.agent.kinds import ALLOCATOR, DEVICE, HOST
+from oomctl.collectors.agent.layout import NULL_I64
 from oomctl.collectors.agent.ring import Ring
 
 _STATS = (

@@ -6,8 +6,9 @@ import threading
 from typing import Any
 
 from oomctl.collectors.agent.guard import Guard
-from oomctl.collectors.agent.layout import NULL_I64, NULL_U8, OOM, RESOURCES, pack_texts
-from oomctl.collectors.agent.ring import Rings, tell
+from oomctl.collectors.agent.kinds import OOM, RESOURCES
+from oomctl.collectors.agent.layout import NULL_I64, NULL_U8, pack_texts
+from oomctl.collectors.agent.rings import Rings, tell
 from oomctl.collectors.agent.settings import Settings
 
 HISTORY_ENTRIES = 20_000

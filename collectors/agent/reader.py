@@ -9,21 +9,19 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
-from zlib import crc32
 
 from oomctl.collectors.agent.decode import Record, decode
 from oomctl.collectors.agent.header import Header, read_header
+from oomctl.collectors.agent.kinds import KINDS
 from oomctl.collectors.agent.layout import (
     CONTINUATION,
-    CRC,
     FLAG_CUT,
     HEADER_BYTES,
-    KINDS,
     MAX_PARTS,
-    SLOT_BYTES,
     SLOT_HEAD,
     SUFFIX,
 )
+from oomctl.collectors.agent.slots import RingSlots, Slot
 from oomctl.schemas.errors import OomctlError
 
 CLOCK_STEP_NS = 500_000_000
@@ -68,16 +66,6 @@ class Position(NamedTuple):
     made_ns: int
 
 
-class _Slot(NamedTuple):
-    crc: int
-    parts: int
-    code: int
-    flags: int
-    place: int
-    monotonic_ns: int
-    spilled: int
-
-
 class RingReader:
     """Follows one ring file.
 
@@ -104,7 +92,7 @@ class RingReader:
         except OomctlError:
             self.close()
             raise
-        self._capacity = header.capacity
+        self._slots = RingSlots(self._map, header.capacity)
         self._offset_ns = header.realtime_ns - header.monotonic_ns
         self._place = 0
         self._seq = 0
@@ -132,23 +120,23 @@ class RingReader:
         """
         batch = Batch()
         if self._place == 0:
-            self._place = self._oldest()
+            self._place = self._slots.oldest()
         torn, taken = 0, 0
         slots: list[bytes] = []
         while limit is None or taken < limit:
-            if as_slots and (raw := self._as_slot(as_slots)) is not None:
-                place, seq = raw[1], raw[1] - raw[2]
+            if as_slots and (single := self._slots.single(self._place, as_slots)) is not None:
+                raw, seq = single
                 self._lost(seq, torn, batch)
-                slots.append(raw[0])
-                self._seq, self._place, torn, taken = seq, place + 1, 0, taken + 1
+                slots.append(raw)
+                self._seq, self._place, torn, taken = seq, self._place + 1, 0, taken + 1
                 continue
-            slot = self._slot(self._place)
+            slot = self._slots.at(self._place)
             if slot is None:
-                beyond = self._beyond(final)
+                beyond = self._slots.beyond(self._place, final)
                 if beyond is None:
                     break
                 # Overtaken, or torn: the writer never comes back to a place before a whole head.
-                torn += self._is_torn(self._place)
+                torn += self._slots.is_torn(self._place)
                 self._place = beyond
             elif slot.code == CONTINUATION:
                 # Its head was torn or overtaken.
@@ -159,7 +147,7 @@ class RingReader:
                 self._seq, torn, taken = seq, 0, taken + 1
                 self._place += 1 + slot.parts
                 self._keep(record, batch, slots)
-        if final and (limit is None or taken < limit) and self._is_torn(self._place):
+        if final and (limit is None or taken < limit) and self._slots.is_torn(self._place):
             batch.torn += 1
             self._place += 1
         self._put_down(slots, batch)
@@ -168,15 +156,6 @@ class RingReader:
     def close(self) -> None:
         """Give the map back."""
         self._map.close()
-
-    def _as_slot(self, codes: frozenset[int]) -> tuple[bytes, int, int] | None:
-        """(slot, place, spilled) of the next record, where it is whole, of one of these kinds, and fills one slot."""
-        at = HEADER_BYTES + self._place % self._capacity * SLOT_BYTES
-        raw = self._map[at : at + SLOT_BYTES]
-        crc, parts, code, _, place, _, spilled = SLOT_HEAD.unpack_from(raw)
-        if place != self._place or parts or code not in codes or crc != crc32(raw[CRC.size :]):
-            return None
-        return raw, place, spilled
 
     def _lost(self, seq: int, torn: int, batch: Batch) -> None:
         """Count what is missing before a record."""
@@ -202,71 +181,23 @@ class RingReader:
                 batch.clock_steps_ns.append(step)
         batch.records.append(record)
 
-    def _record(self, slot: _Slot) -> Record | int | None:
+    def _record(self, slot: Slot) -> Record | int | None:
         """The record that starts here; its code if the kind is unknown; None if it was overtaken meanwhile."""
         kind = KINDS.get(slot.code)
         if kind is None:
             return slot.code
-        head = self._map[self._at(slot.place) : self._at(slot.place) + SLOT_BYTES]
+        head = self._slots.raw(slot.place)
         cut = bool(slot.flags & FLAG_CUT)
         rest = b""
         for place in range(slot.place + 1, slot.place + 1 + min(slot.parts, MAX_PARTS)):
-            part = self._slot(place)
+            part = self._slots.at(place)
             if part is None or part.code != CONTINUATION:
                 cut = True
                 break
-            rest += self._map[self._at(place) + SLOT_HEAD.size : self._at(place) + SLOT_BYTES]
-        if self._slot(slot.place) != slot:
+            rest += self._slots.raw(place)[SLOT_HEAD.size :]
+        if self._slots.at(slot.place) != slot:
             return None
         return decode(kind, head, rest, self._offset_ns, cut)
-
-    def _oldest(self) -> int:
-        places = (slot.place for at in range(self._capacity) if (slot := self._whole(at)) is not None)
-        oldest = max(max(places, default=0) - self._capacity, 0) + 1
-        # In a ring that went round, this is the slot that the next record was being written into.
-        return oldest + (oldest > 1 and self._slot(oldest) is None)
-
-    def _beyond(self, final: bool) -> int | None:
-        """Where reading goes on although the next place is not there; None where nothing was written after it.
-
-        A writer that lives has written nothing behind a slot that it has not begun; only a crash of the whole node can have
-        kept later pages and lost earlier ones.
-        """
-        here = self._whole(self._place)
-        if here is not None and here.place > self._place:
-            return here.place - self._capacity + 1
-        if here is not None and not final:
-            return None
-        for place in range(self._place + 1, self._place + min(MAX_PARTS + 2, self._capacity)):
-            slot = self._whole(place)
-            if slot is not None and slot.place >= place and slot.code != CONTINUATION:
-                return place
-        return None
-
-    def _is_torn(self, place: int) -> bool:
-        """Whether this place was begun: its slot is not whole, or slots that continue it are there."""
-        here = self._whole(place)
-        if here is None:
-            return True
-        following = self._slot(place + 1)
-        return here.place < place and following is not None and following.code == CONTINUATION
-
-    def _at(self, place: int) -> int:
-        return HEADER_BYTES + place % self._capacity * SLOT_BYTES
-
-    def _whole(self, place: int) -> _Slot | None:
-        """What stands in this place's slot, of whatever lap; None if it is not whole. Place 0: never written."""
-        at = self._at(place)
-        raw = self._map[at : at + SLOT_BYTES]
-        slot = _Slot(*SLOT_HEAD.unpack_from(raw))
-        if slot.crc != crc32(raw[CRC.size :]):
-            return slot if not any(raw) else None
-        return slot if slot.place % self._capacity == place % self._capacity else None
-
-    def _slot(self, place: int) -> _Slot | None:
-        """This very place, if it is there and whole."""
-        slot = self._whole(place)
-        return slot if slot is not None and slot.place == place else None
 
 
 def read_ring(path: Path, *, final: bool = True) -> tuple[Header, Batch]:

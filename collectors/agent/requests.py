@@ -4,10 +4,10 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from oomctl.collectors.agent.layout import NULL_I32, REQUEST, REQUEST_EVENTS, SAMPLED_BY, pack_texts
+from oomctl.collectors.agent.kinds import REQUEST, SAMPLED_BY
+from oomctl.collectors.agent.layout import NULL_I32, pack_texts
 from oomctl.collectors.agent.ring import Ring
 
-EVENT = {name: code for code, name in enumerate(REQUEST_EVENTS)}
 _SAMPLED = {name: code for code, name in enumerate(SAMPLED_BY)}
 
 

@@ -1,18 +1,12 @@
-"""Writing rings: an mmap'd file for each writing thread, so that nothing on the step path locks, logs or talks to anybody.
+"""Writing records into a ring: nothing here locks, logs or talks to anybody, for it runs on the step path.
 
-What is written to the map is in the kernel's page cache, so it survives SIGKILL and the kernel's OOM killer. The blocks of
-the file are reserved when it is made: a store into a hole on a full disk would be a SIGBUS in the engine.
+What is written to the map is in the kernel's page cache, so it survives SIGKILL and the kernel's OOM killer.
 """
 
-import contextlib
 import mmap
-import os
 import struct
-import sys
-import threading
 import time
-import weakref
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from zlib import crc32
 
@@ -21,66 +15,42 @@ from oomctl.collectors.agent.layout import (
     CONTINUATION,
     CONTROL_OFFSET,
     COUNTER,
-    CRC,
     DROPPED_OFFSET,
     ERRORS_OFFSET,
     FLAG_CUT,
-    HEADER,
     HEADER_BYTES,
-    MAGIC,
     MAX_PARTS,
     SLOT_AFTER_CRC,
     SLOT_BYTES,
+    SLOT_WHOLE,
     STATE_OFFSET,
-    SUFFIX,
-    VERSION,
+    TWO_SLOTS,
     RecordKind,
     slot_word,
 )
-from oomctl.collectors.agent.process import boot_id, start_ticks
 
-DEFAULT_CAPACITY = 65_536
-"""8 MiB: more than a minute of a busy scheduler that nobody drains."""
+Making = Callable[[], tuple[mmap.mmap, Path] | None]
+"""Makes a ring's file, and maps it; None where there can be none."""
 
 _monotonic_ns = time.monotonic_ns
 _pack_slot = SLOT_AFTER_CRC.pack
-
-
-@dataclass(frozen=True)
-class Identity:
-    """Whose ring it is.
-
-    Attributes:
-        role: api_server, core or worker.
-        worker: The engine instance, the same over restarts.
-        incarnation: One life of the engine, the same in all its processes.
-        engine: Name and version.
-        rank: Global rank; -1 where it has none.
-        rank_name: As the engine prints it.
-        device_id: -1 where it has none.
-    """
-
-    role: str
-    worker: str = ""
-    incarnation: str = ""
-    engine: str = ""
-    rank: int = -1
-    rank_name: str = ""
-    device_id: int = -1
+_pack_whole = SLOT_WHOLE.pack
+_pack_two = TWO_SLOTS.pack
 
 
 class Ring:
     """The ring of one thread at a time. After a fork it has no map, and the child's first record makes a new file.
 
     Args:
-        rings: The folder and identity it belongs to.
+        capacity: Slots.
+        make: Called at the first record.
     """
 
-    __slots__ = ("_capacity", "_map", "_rings", "_spilled", "path", "place")
+    __slots__ = ("_capacity", "_make", "_map", "_spilled", "path", "place")
 
-    def __init__(self, rings: "Rings") -> None:
-        self._rings = rings
-        self._capacity = rings.capacity
+    def __init__(self, capacity: int, make: Making) -> None:
+        self._capacity = capacity
+        self._make = make
         self.forget()
 
     def forget(self) -> None:
@@ -111,10 +81,37 @@ class Ring:
             place = self.place + 1
             slot = _pack_slot(kind.word, place, _monotonic_ns(), self._spilled, body)
             at = HEADER_BYTES + place % self._capacity * SLOT_BYTES
-            view[at : at + SLOT_BYTES] = crc32(slot).to_bytes(4, "little") + slot
+            view[at : at + SLOT_BYTES] = _pack_whole(crc32(slot), slot)
             self.place = place
         except Exception:
             # The map is closed under us while the process ends.
+            self._count(DROPPED_OFFSET)
+
+    def put_two(self, first: RecordKind, body: bytes, second: RecordKind, its_body: bytes) -> None:
+        """Append two records of one slot each, written at once: for what each step writes anyway.
+
+        Args:
+            first: What the first is.
+            body: From `first.pack`.
+            second: What the second is.
+            its_body: From `second.pack`.
+        """
+        view = self._map
+        place = self.place + 1
+        at = place % self._capacity
+        if view is None or at + 1 == self._capacity:
+            self.put(first, body)
+            self.put(second, its_body)
+            return
+        try:
+            now_ns, spilled = _monotonic_ns(), self._spilled
+            one = _pack_slot(first.word, place, now_ns, spilled, body)
+            two = _pack_slot(second.word, place + 1, now_ns, spilled, its_body)
+            at = HEADER_BYTES + at * SLOT_BYTES
+            view[at : at + 2 * SLOT_BYTES] = _pack_two(crc32(one), one, crc32(two), two)
+            self.place = place + 1
+        except Exception:
+            self._count(DROPPED_OFFSET)
             self._count(DROPPED_OFFSET)
 
     def write(self, kind: RecordKind, tail: bytes, *values: float) -> None:
@@ -161,7 +158,7 @@ class Ring:
         slot = _pack_slot(word, place, _monotonic_ns(), spilled, body)
         at = HEADER_BYTES + place % self._capacity * SLOT_BYTES
         # One copy of the whole: a slot that is filled in several stores can be torn in more places.
-        view[at : at + SLOT_BYTES] = crc32(slot).to_bytes(4, "little") + slot
+        view[at : at + SLOT_BYTES] = _pack_whole(crc32(slot), slot)
 
     def count_error(self) -> None:
         """Count an exception that was kept from the engine."""
@@ -178,129 +175,7 @@ class Ring:
             COUNTER.pack_into(view, offset, COUNTER.unpack_from(view, offset)[0] + 1)
 
     def _open(self) -> mmap.mmap | None:
-        if self._rings.quiet:
-            return None
-        try:
-            self._map, self.path = _create(self._rings)
-        except (OSError, ValueError) as error:
-            self._rings.fall_quiet(error)
+        made = self._make()
+        if made is not None:
+            self._map, self.path = made
         return self._map
-
-
-class _Lease:
-    """A thread's hold on a ring; when the thread ends, the next new one gets it."""
-
-    __slots__ = ("_spare", "ring")
-
-    def __init__(self, ring: Ring, spare: list[Ring]) -> None:
-        self.ring = ring
-        self._spare = spare
-
-    def __del__(self) -> None:
-        self._spare.append(self.ring)
-
-
-class Rings:
-    """All rings of one identity in this process: as many as there were threads at a time. The folder must exist.
-
-    Args:
-        folder: Where the files go.
-        identity: Whose they are.
-        capacity: Slots per ring.
-    """
-
-    def __init__(self, folder: Path, identity: Identity, capacity: int = DEFAULT_CAPACITY) -> None:
-        self.folder = folder
-        self.identity = identity
-        self.capacity = max(capacity, 2)
-        self.quiet = False
-        self._local = threading.local()
-        self._made: list[Ring] = []
-        self._spare: list[Ring] = []
-        _ALL.add(self)
-
-    def mine(self) -> Ring:
-        """The calling thread's ring; its file is made at its first record."""
-        try:
-            ring: Ring = self._local.lease.ring
-        except AttributeError:
-            try:
-                ring = self._spare.pop()
-            except IndexError:
-                ring = Ring(self)
-                self._made.append(ring)
-            self._local.lease = _Lease(ring, self._spare)
-        return ring
-
-    def close(self) -> None:
-        """Note in each ring that the process ended in order."""
-        for ring in self._made:
-            ring.close()
-
-    def after_fork(self) -> None:
-        """In a child: leave the parent's files alone. Only the forking thread lives on; its ring is made anew."""
-        for ring in self._made:
-            ring.forget()
-
-    def fall_quiet(self, error: Exception) -> None:
-        """Record nothing from now on, and say so once: a full disk or a missing folder is no matter of the engine's."""
-        if not self.quiet:
-            self.quiet = True
-            tell(f"no ring in {self.folder}: {error}; nothing is recorded by this process")
-
-
-_ALL: "weakref.WeakSet[Rings]" = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for rings in list(_ALL):
-        rings.after_fork()
-
-
-os.register_at_fork(after_in_child=_after_fork)
-
-
-def tell(text: str) -> None:
-    """One line on stderr; a closed stderr is no matter of the engine's either."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        print(f"oomctl agent: {text}", file=sys.stderr, flush=True)
-
-
-def _create(rings: Rings) -> tuple[mmap.mmap, Path]:
-    """Make a ring file; it appears under its name only when its header stands.
-
-    Raises:
-        OSError: If the folder, the space or the permission is not there.
-    """
-    identity, pid, thread = rings.identity, os.getpid(), threading.get_native_id()
-    ticks = start_ticks()
-    stem = f"{identity.role}-{pid}-{ticks}-{thread}"
-    number = 0
-    while (path := rings.folder / f"{stem}-{number}{SUFFIX}").exists():
-        number += 1
-    making = path.with_suffix(".making")
-    size = HEADER_BYTES + rings.capacity * SLOT_BYTES
-    descriptor = os.open(making, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        os.posix_fallocate(descriptor, 0, size)
-        view = mmap.mmap(descriptor, size)
-        static = HEADER.pack(
-            MAGIC, VERSION, HEADER_BYTES, SLOT_BYTES, rings.capacity, pid, thread, identity.rank, identity.device_id, ticks,
-            _monotonic_ns(), time.time_ns(), *map(_bytes, (
-                boot_id(), identity.incarnation, identity.worker, identity.rank_name, identity.role, identity.engine,
-            )),
-        )  # fmt: skip
-        view[: len(static)] = static
-        CRC.pack_into(view, len(static), crc32(static))
-        view[CONTROL_OFFSET] = 1
-        making.rename(path)
-    except BaseException:
-        making.unlink(missing_ok=True)
-        raise
-    finally:
-        os.close(descriptor)
-    return view, path
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "replace")

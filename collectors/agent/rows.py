@@ -4,7 +4,7 @@ from typing import Any
 
 from oomctl.collectors.agent.decode import Record
 from oomctl.collectors.agent.header import Header
-from oomctl.collectors.agent.layout import RING_ONLY
+from oomctl.collectors.agent.kinds import RING_ONLY
 from oomctl.schemas.rows import Row, make_row
 
 

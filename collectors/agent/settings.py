@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oomctl.collectors.agent.process import boot_id, start_ticks
-from oomctl.collectors.agent.ring import DEFAULT_CAPACITY
+from oomctl.collectors.agent.rings import DEFAULT_CAPACITY
 
 FOLDER = "OOMCTL_RING"
 INCARNATION = "OOMCTL_INCARNATION"

@@ -9,25 +9,16 @@ import inspect
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from oomctl.collectors.agent import failure, memory, timer
 from oomctl.collectors.agent.attach import attach_if_wanted, make_rings
 from oomctl.collectors.agent.guard import Guard, Patches
-from oomctl.collectors.agent.layout import (
-    KV_POOL,
-    LIFECYCLE,
-    MANIFEST,
-    NULL_I32,
-    NULL_I64,
-    NULL_U8,
-    OOM,
-    PHASES,
-    RESOURCES,
-    STEP,
-    pack_texts,
-)
-from oomctl.collectors.agent.ring import Rings, tell
+from oomctl.collectors.agent.kinds import KV_POOL, LIFECYCLE, MANIFEST, OOM, PHASES, RESOURCES, STEP
+from oomctl.collectors.agent.last_words import LastWords
+from oomctl.collectors.agent.layout import NULL_I32, NULL_I64, NULL_U8, pack_texts
+from oomctl.collectors.agent.rings import Rings, tell
 from oomctl.collectors.agent.settings import Settings
 
 INIT = "sglang.srt.managers.scheduler.Scheduler.__init__"
@@ -54,8 +45,10 @@ def attach(wanted: Settings) -> None:
     """Ask for the constructor, and for retractions, which happen on batches that come and go."""
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
+    words = LastWords("sglang", partial(make_rings, wanted, engine=f"sglang {version()}"))
+
     def init(original: Callable[..., Any], scheduler: Any, *args: Any, **kwargs: Any) -> Any:
-        watch = _begin(wanted, _named(original, scheduler, *args, **kwargs))
+        watch = _begin(wanted, words, _named(original, scheduler, *args, **kwargs))
         try:
             result = original(scheduler, *args, **kwargs)
         except Exception as error:
@@ -64,6 +57,7 @@ def attach(wanted: Settings) -> None:
             raise
         if watch is not None:
             watch.attach(scheduler)
+            words.ready = True
         return result
 
     def retract(original: Callable[..., Any], batch: Any, *args: Any, **kwargs: Any) -> Any:
@@ -76,13 +70,14 @@ def attach(wanted: Settings) -> None:
     HookRegistry.register(RETRACT, retract, HookType.AROUND)
 
 
-def _begin(wanted: Settings, arguments: Mapping[str, Any]) -> "SglangWatch | None":
+def _begin(wanted: Settings, words: LastWords, arguments: Mapping[str, Any]) -> "SglangWatch | None":
     try:
         rank, device = arguments.get("tp_rank"), arguments.get("gpu_id")
         rings = make_rings(
             wanted, "core", f"sglang {version()}", -1 if rank is None else int(rank), "" if rank is None else f"TP{rank}",
             -1 if device is None else int(device),
         )  # fmt: skip
+        words.attach(rings)
         watch = SglangWatch(rings, wanted)
         _watches.append(watch)
         return watch

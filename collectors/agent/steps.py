@@ -1,48 +1,32 @@
-"""What a scheduler's steps, requests and block pools were, as records."""
+"""What a scheduler's steps and block pools were, as records."""
 
 import time
 from itertools import compress
 from typing import Any
 
 from oomctl.collectors.agent.guard import Guard
-from oomctl.collectors.agent.layout import (
-    COLLECTOR,
-    KV_POOL,
-    NULL_I32,
-    NULL_I64,
-    NULL_U8,
-    OOM,
-    RESOURCES,
-    STEP,
-    TRANSFER,
-    TRANSFER_OPS,
-    pack_texts,
-)
+from oomctl.collectors.agent.kinds import COLLECTOR, EVENT, KV_POOL, OOM, RESOURCES, STEP, TRANSFER, TRANSFER_OPS
+from oomctl.collectors.agent.layout import NULL_I32, NULL_I64, NULL_U8, pack_texts
 from oomctl.collectors.agent.pools import PoolTotals, find_pools
-from oomctl.collectors.agent.requests import EVENT, Followed, Sampler, count_blocks, follow
+from oomctl.collectors.agent.requests import Followed, count_blocks
 from oomctl.collectors.agent.ring import Ring
-from oomctl.collectors.agent.settings import Settings
+from oomctl.collectors.agent.timelines import Timelines
 
 CLOCK_NS = 10_000_000_000
 """How often a ring is told what the wall clock shows."""
+MAX_FLIGHTS = 16
+"""Steps that may be between schedule and update_from_output; more have lost their end."""
 
+_NUMBERS = tuple(range(1024))
+"""For batches up to this size; to make the numbers anew takes longer than to look at what they number."""
 _monotonic_ns = time.monotonic_ns
 
 
-class Flight:
-    """A step between its scheduling and its output; the counts hold once it is described."""
-
-    __slots__ = (
-        "cached_tokens", "decode_tokens", "described", "logits_positions", "output", "prefill_tokens", "started_ns",
-        "step_id",
-    )  # fmt: skip
-
-    def __init__(self, output: Any, started_ns: int, step_id: int) -> None:
-        self.output = output
-        self.started_ns = started_ns
-        self.step_id = step_id
-        self.described = False
-        self.prefill_tokens = self.decode_tokens = self.cached_tokens = self.logits_positions = 0
+Growth = list[tuple[Followed, int, int, int]]
+"""Requests that got blocks: who, the event, how many, and the tokens that it was scheduled for."""
+Flight = tuple[int, int, int, int, int, int, int, int, Growth]
+"""A step between its scheduling and its output: step_id, prefill, decode and cached tokens, running and waiting requests,
+logits positions, when it began, and who grew. Bare, because a class of its own is slow to make."""
 
 
 class StepRecorder:
@@ -52,200 +36,222 @@ class StepRecorder:
         scheduler: vLLM's Scheduler, constructed.
         ring: Of the thread that runs it.
         guard: Counts the agent's own exceptions.
-        settings: What is wanted.
+        timelines: Of the requests that are followed.
 
     Attributes:
-        followed: The requests whose time line is recorded, by id.
-        steps: Steps so far, counted by the agent.
+        pools: The block pools, the main one first.
     """
 
-    def __init__(self, scheduler: Any, ring: Ring, guard: Guard, settings: Settings) -> None:
+    # Slots lie in one piece: after a model's step nothing is in the caches any more, and each piece of memory costs.
+    __slots__ = (
+        "_block_size", "_bytes_per_block", "_clock_due_ns", "_counts", "_flights", "_followed", "_guard", "_preempted",
+        "_preempted_requests", "_preempted_tokens", "_prefix_hit_tokens", "_prompt_logprobs", "_prompting",
+        "_recomputed_tokens", "_ring", "_scheduler", "_timelines", "_told_preempted", "pools",
+    )  # fmt: skip
+
+    def __init__(self, scheduler: Any, ring: Ring, guard: Guard, timelines: Timelines) -> None:
         self._scheduler = scheduler
         self._ring = ring
         self._guard = guard
-        self._sampler = Sampler(settings.tracked_requests)
-        self.followed: dict[str, Followed] = {}
-        self.steps = 0
-        self._awaiting: list[Followed] = []
+        self._timelines = timelines
+        self._followed = timelines.followed
+        self._flights: dict[int, Flight] = {}
         self._preempted: dict[str, int] = {}
+        self._prompting: dict[str, Any] = {}
         self._prompt_logprobs: set[str] = set()
+        self._counts: tuple[int, int] | None = None
         self._preempted_requests = 0
         self._preempted_tokens = 0
         self._recomputed_tokens = 0
         self._prefix_hit_tokens = 0
         self._told_preempted = 0
-        self._clock_ns = 0
-        self.pools = [PoolTotals(pool) for pool in find_pools(scheduler.kv_cache_manager)]
-        self._pool_tails = [pack_texts("device", str(n) if len(self.pools) > 1 else None) for n in range(len(self.pools))]
+        self._clock_due_ns = 0
+        self.pools = find_pools(scheduler.kv_cache_manager)
         self._block_size = int(getattr(scheduler, "block_size", 0)) or NULL_I32
         self._bytes_per_block = _bytes_per_block(getattr(scheduler, "kv_cache_config", None))
 
     def forget(self) -> None:
-        """Follow nobody; the totals go on from where they are."""
-        for kept in (self.followed, self._awaiting, self._preempted, self._prompt_logprobs):
+        """Nothing is in flight any more; the totals go on from where they are."""
+        for kept in (self._flights, self._preempted, self._prompting, self._prompt_logprobs):
             kept.clear()
+        self._counts = None
 
     def adopt(self) -> None:
-        """Requests that were there before: their time line begins here."""
-        alive = len(self._scheduler.requests)
+        """Requests that were there before: who is in the midst of its prompt."""
         for request in list(self._scheduler.requests.values()):
-            followed = self._sampler.draw(request, alive)
-            if followed is not None:
-                self.followed[request.request_id] = followed
-                held = self._held(request)
-                followed.write(self._ring, EVENT["scheduled" if held else "queued"], self.steps, delta=held)
-                if followed.awaits_token:
-                    self._awaiting.append(followed)
+            if request.num_computed_tokens and not request.num_output_tokens:
+                self._note_prompt(request)
 
-    def arrived(self, request: Any) -> None:
-        """A request came; whether it is followed is drawn now."""
-        if request.request_id not in self.followed:
-            followed = self._sampler.draw(request, len(self._scheduler.requests))
-            if followed is not None:
-                self.followed[request.request_id] = followed
-                self._awaiting.append(followed)
-                followed.write(self._ring, EVENT["queued"], NULL_I64)
+    def arrived(self) -> None:
+        """A request came."""
+        self._counts = None
 
     def preempted(self, request: Any, computed_tokens: int) -> None:
-        """A running request went back to the queue, and lost its blocks and what was computed."""
+        """A running request went back to the queue, and lost what was computed."""
+        self._leave(request)
         self._preempted_requests += 1
         self._preempted_tokens += computed_tokens
         self._preempted[request.request_id] = computed_tokens
-        followed = self.followed.get(request.request_id)
-        if followed is not None:
-            followed.write(self._ring, EVENT["preempted"], self.steps, delta=-followed.blocks)
 
     def ended(self, request: Any) -> None:
-        """A request finished or was aborted; its blocks may come back now or later."""
+        """A request finished or was aborted."""
+        self._leave(request)
         self._preempted.pop(request.request_id, None)
         self._prompt_logprobs.discard(request.request_id)
-        followed = self.followed.get(request.request_id)
-        if followed is not None:
-            event = "cancelled" if "ABORT" in request.status.name else "finished"
-            followed.write(self._ring, EVENT[event], self.steps)
 
-    def alive(self, output: Any) -> None:
-        """Every request in the engine, followed or not: for an OOM.
+    def _leave(self, request: Any) -> None:
+        """A request does not run any more."""
+        self._counts = None
+        self._prompting.pop(request.request_id, None)
+        if request.request_id in self._followed:
+            # Before its next event.
+            self._tell_growth()
+
+    def begin(self, output: Any, started_ns: int) -> None:
+        """A step was scheduled: who is in the batch, and with how many new blocks.
+
+        All that needs a look at each request is looked at here, where the scheduler has just had it in its hands. What is
+        written of it can wait for the end, where the code that writes is needed anyway; a request that begins cannot.
 
         Args:
-            output: The failing step's SchedulerOutput, or None.
+            output: The scheduler's SchedulerOutput.
+            started_ns: When its scheduling began, on the monotonic clock.
         """
-        scheduled = getattr(output, "num_scheduled_tokens", None)
-        for request in list(self._scheduler.requests.values()):
-            followed = follow(request, "oom")
-            followed.blocks = self._held(request)
-            event = "scheduled" if request.status.name == "RUNNING" else "queued"
-            tokens = NULL_I32 if scheduled is None else scheduled.get(request.request_id, 0)
-            followed.write(self._ring, EVENT[event], self.steps, scheduled=tokens)
-
-    def _held(self, request: Any) -> int:
-        return count_blocks(self._scheduler.kv_cache_manager.get_block_ids(request.request_id))
-
-    def describe(self, flight: Flight) -> None:
-        """Who is in the batch, and with how many new blocks."""
-        if flight.described:
-            return
-        flight.described = True
-        output, step_id, ring = flight.output, flight.step_id, self._ring
-        scheduled = output.num_scheduled_tokens
-        cached = output.scheduled_cached_reqs
-        positions = len(scheduled)
-        for new in output.scheduled_new_reqs:
-            self._begin(new, scheduled[new.req_id], flight)
-        resumed = cached.resumed_req_ids
+        for pool in self.pools:
+            pool.allocated = pool.freed + pool.total - pool.pool.free_block_queue.num_free_blocks
+        timelines = self._timelines
+        step_id = timelines.step_id = timelines.step_id + 1
+        scheduled, cached = output.num_scheduled_tokens, output.scheduled_cached_reqs
+        new, resumed = output.scheduled_new_reqs, cached.resumed_req_ids
+        hits = prefill = 0
+        if self._prompting:
+            prefill += self._prompt_tokens(scheduled)
+        for one in new:
+            prefill += scheduled[one.req_id]
+            hits += self._begin_request(one, scheduled[one.req_id])
         if resumed:
-            for request_id, computed in zip(cached.req_ids, cached.num_computed_tokens, strict=True):
-                if request_id in resumed:
-                    self._recompute(request_id, computed)
-        followed_ids = self.followed
-        blocks = cached.new_block_ids
-        # Of hundreds of requests a few got blocks; the others are passed over in C.
-        for request_id, groups in zip(compress(cached.req_ids, blocks), filter(None, blocks), strict=True):
-            followed = followed_ids.get(request_id)
+            prefill += self._resume(cached, scheduled)
+        growth: Growth = []
+        blocks, ids, followed_ids = cached.new_block_ids, cached.req_ids, self._followed
+        # Of hundreds of requests a few got blocks; the others are passed over in C, and without a look at their ids.
+        for at in compress(_NUMBERS if len(ids) <= len(_NUMBERS) else range(len(ids)), blocks):
+            followed = followed_ids.get(ids[at])
             if followed is not None:
-                event = EVENT["resumed" if request_id in resumed else "blocks_changed"]
-                delta = count_blocks(groups)
-                followed.write(ring, event, step_id, delta, scheduled=scheduled[request_id])
+                event = EVENT["resumed" if ids[at] in resumed else "blocks_changed"]
+                growth.append((followed, event, count_blocks(blocks[at]), scheduled[ids[at]]))
+        positions = len(scheduled)
         if output.scheduled_spec_decode_tokens:
             positions += sum(map(len, output.scheduled_spec_decode_tokens.values()))
         if self._prompt_logprobs:
             positions += sum(scheduled[request_id] - 1 for request_id in self._prompt_logprobs & scheduled.keys())
-        flight.prefill_tokens = prefill_tokens(output)
-        flight.decode_tokens = output.total_num_scheduled_tokens - flight.prefill_tokens
-        flight.logits_positions = positions
+        if self._counts is None or new or resumed:
+            self._counts = self._scheduler.get_request_counts()
+        running, waiting = self._counts
+        flights = self._flights
+        if len(flights) >= MAX_FLIGHTS:
+            flights.clear()
+        decode = output.total_num_scheduled_tokens - prefill
+        flights[id(output)] = step_id, prefill, decode, hits, running, waiting, positions, started_ns, growth
+        if resumed:
+            self._tell_growth()
 
-    def _begin(self, new: Any, tokens: int, flight: Flight) -> None:
-        """A request is scheduled for the first time, or (the V2 runner) again after a preemption."""
+    def _begin_request(self, new: Any, tokens: int) -> int:
+        """A request is scheduled for the first time, or (the V2 runner) again after a preemption.
+
+        Returns:
+            Its tokens that were in the prefix cache.
+        """
         request_id, computed = new.req_id, new.num_computed_tokens
         resumed = request_id in self._preempted
+        self._timelines.began(new, resumed, tokens)
+        self._note_prompt(self._scheduler.requests[request_id])
         if resumed:
             self._recompute(request_id, computed)
-        else:
-            flight.cached_tokens += computed
-            self._prefix_hit_tokens += computed
-            if getattr(new.sampling_params, "prompt_logprobs", None) is not None:
-                self._prompt_logprobs.add(request_id)
-        followed = self.followed.get(request_id)
-        if followed is not None:
-            event = EVENT["resumed" if resumed else "admitted"]
-            followed.write(self._ring, event, flight.step_id, count_blocks(new.block_ids), computed, tokens)
+            return 0
+        self._prefix_hit_tokens += computed
+        if getattr(new.sampling_params, "prompt_logprobs", None) is not None:
+            self._prompt_logprobs.add(request_id)
+        return int(computed)
+
+    def _resume(self, cached: Any, scheduled: dict[str, int]) -> int:
+        """Requests are scheduled again after a preemption; returns for how many tokens."""
+        tokens = 0
+        for request_id, computed in zip(cached.req_ids, cached.num_computed_tokens, strict=True):
+            if request_id in cached.resumed_req_ids:
+                tokens += scheduled[request_id]
+                self._recompute(request_id, computed)
+                self._note_prompt(self._scheduler.requests[request_id])
+        return tokens
+
+    def _note_prompt(self, request: Any) -> None:
+        """Its next steps are prefill too, if its prompt did not fit into this one."""
+        if request.num_output_tokens == 0 and request.num_computed_tokens < request.num_prompt_tokens:
+            self._prompting[request.request_id] = request
+
+    def _prompt_tokens(self, scheduled: dict[str, int]) -> int:
+        """Scheduled tokens of requests that began before with a part of their prompt."""
+        tokens = 0
+        for request_id, request in list(self._prompting.items()):
+            tokens += scheduled.get(request_id, 0)
+            if request.num_computed_tokens >= request.num_prompt_tokens:
+                del self._prompting[request_id]
+        return tokens
 
     def _recompute(self, request_id: str, computed: int) -> None:
         self._recomputed_tokens += max(self._preempted.pop(request_id, computed) - computed, 0)
 
-    def end(self, flight: Flight, result: Any) -> None:
-        """The step is over: its figures, and those of the pool."""
-        self.write_step(flight, dumped=NULL_U8)
+    def end(self, output: Any, result: Any, dumped: int = NULL_U8) -> None:
+        """A step is over, or failed: its figures, and those of the pools.
+
+        Args:
+            output: As it began; one that never began is passed over.
+            result: The model runner's output.
+            dumped: 1 if it failed, else NULL.
+        """
+        flight = self._flights.pop(id(output), None)
+        if flight is None:
+            return
         ring = self._ring
-        if self._awaiting:
-            self._first_tokens(flight.step_id)
+        step_id, prefill, decode, cached, running, waiting, positions, started_ns, growth = flight
+        for followed, event, blocks, tokens in growth:
+            followed.write(ring, event, step_id, blocks, scheduled=tokens)
+        now_ns = _monotonic_ns()
+        step = STEP.pack(
+            step_id, prefill, decode, cached, running, waiting, positions, (now_ns - started_ns) // 1000, dumped, b""
+        )
+        for pool in self.pools:
+            total, allocated, freed = pool.total, pool.allocated, pool.freed
+            free = pool.pool.free_block_queue.num_free_blocks
+            used = total - free
+            if allocated - freed != used:
+                self.tell_mismatch(pool)
+            body = KV_POOL.pack(
+                self._block_size, total, free, used, self._bytes_per_block, total * self._block_size, allocated, freed,
+                self._preempted_requests, self._preempted_tokens, self._recomputed_tokens, self._prefix_hit_tokens,
+                pool.tail,
+            )  # fmt: skip
+            if step:
+                ring.put_two(STEP, step, KV_POOL, body)
+                step = b""
+            else:
+                ring.put(KV_POOL, body)
+        if self._timelines.awaiting:
+            self._timelines.first_tokens(step_id)
         if self._preempted_requests != self._told_preempted:
             self._tell_preemptions()
         moved = getattr(result, "kv_connector_output", None)
         if moved is not None:
             self._write_transfers(moved)
-        now = _monotonic_ns()
-        if now - self._clock_ns > CLOCK_NS:
-            self._clock_ns = now
+        if now_ns > self._clock_due_ns:
+            self._clock_due_ns = now_ns + CLOCK_NS
             ring.write(COLLECTOR, pack_texts("agent", "ok"), NULL_I64, self._guard.errors, time.time_ns())
 
-    def write_step(self, flight: Flight, dumped: int) -> None:
-        """The step's own figures and those of each pool.
-
-        Args:
-            flight: The step, described.
-            dumped: 1 if it failed, else NULL.
-        """
-        ring = self._ring
-        running, waiting = self._scheduler.get_request_counts()
-        ring.put(STEP, STEP.pack(
-            flight.step_id, flight.prefill_tokens, flight.decode_tokens, flight.cached_tokens, running, waiting,
-            flight.logits_positions, (_monotonic_ns() - flight.started_ns) // 1000, dumped, b"",
-        ))  # fmt: skip
-        for pool, tail in zip(self.pools, self._pool_tails, strict=True):
-            free, total = pool.free, pool.total
-            if pool.allocated - pool.freed != total - free:
-                self._tell_mismatch(pool)
-            ring.put(KV_POOL, KV_POOL.pack(
-                self._block_size, total, free, total - free, self._bytes_per_block, total * self._block_size,
-                pool.allocated, pool.freed, self._preempted_requests, self._preempted_tokens, self._recomputed_tokens,
-                self._prefix_hit_tokens, tail,
-            ))  # fmt: skip
-
-    def returned(self, followed: Followed | None) -> None:
-        """All blocks of a request that ended are back in the pool."""
-        if followed is not None:
-            followed.write(self._ring, EVENT["blocks_freed"], self.steps, delta=-followed.blocks)
-
-    def _first_tokens(self, step_id: int) -> None:
-        waiting: list[Followed] = []
-        for followed in self._awaiting:
-            if followed.request.num_output_tokens:
-                followed.awaits_token = False
-                followed.write(self._ring, EVENT["first_token"], step_id)
-            elif not followed.request.is_finished():
-                waiting.append(followed)
-        self._awaiting = waiting
+    def _tell_growth(self) -> None:
+        """Write who got blocks in the steps that are in flight, if it was not written yet."""
+        for flight in self._flights.values():
+            for followed, event, blocks, tokens in flight[-1]:
+                followed.write(self._ring, event, flight[0], blocks, scheduled=tokens)
+            flight[-1].clear()
 
     def _tell_preemptions(self) -> None:
         """The KV blocks ran out, and the engine went on: that is an out-of-memory event too."""
@@ -253,11 +259,11 @@ class StepRecorder:
         self._told_preempted = self._preempted_requests
         free, total = self.pools[0].free, self.pools[0].total
         text = f"{count} of the running requests preempted; {free} of {total} KV blocks free after the step"
-        nulls = OOM.nulls[3:]
         tail = pack_texts("engine", "preemption", text)
-        self._ring.write(OOM, tail, RESOURCES.index("kv_blocks"), 0, count, *nulls)
+        self._ring.write(OOM, tail, RESOURCES.index("kv_blocks"), 0, count, *OOM.nulls[3:])
 
-    def _tell_mismatch(self, pool: PoolTotals) -> None:
+    def tell_mismatch(self, pool: PoolTotals) -> None:
+        """A pool's blocks moved on a way that is not known here."""
         text = f"counted {pool.allocated - pool.freed} used blocks, the pool says {pool.total - pool.free}: counted anew"
         self._ring.write(COLLECTOR, pack_texts("kv_pool", "degraded", text), NULL_I64, self._guard.errors, NULL_I64)
         pool.rebase()
@@ -268,20 +274,6 @@ class StepRecorder:
                 request = self._scheduler.requests.get(request_id)
                 tokens = getattr(request, "num_computed_tokens", NULL_I64)
                 self._ring.write(TRANSFER, b"", TRANSFER_OPS.index(op), NULL_I64, tokens, NULL_I64)
-
-
-def prefill_tokens(output: Any) -> int:
-    """Scheduled tokens of a SchedulerOutput that are prompt, or computed again after a preemption."""
-    scheduled, cached = output.num_scheduled_tokens, output.scheduled_cached_reqs
-    found = 0
-    for new in output.scheduled_new_reqs:
-        found += scheduled[new.req_id]
-    outputs, resumed = cached.num_output_tokens, cached.resumed_req_ids
-    if resumed or 0 in outputs:
-        for request_id, output_tokens in zip(cached.req_ids, outputs, strict=True):
-            if output_tokens == 0 or request_id in resumed:
-                found += scheduled[request_id]
-    return found
 
 
 def _bytes_per_block(config: Any) -> int:

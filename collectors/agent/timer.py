@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from oomctl.collectors.agent import memory
 from oomctl.collectors.agent.guard import Guard
-from oomctl.collectors.agent.layout import COLLECTOR, pack_texts
-from oomctl.collectors.agent.ring import Rings
+from oomctl.collectors.agent.kinds import COLLECTOR
+from oomctl.collectors.agent.layout import pack_texts
+from oomctl.collectors.agent.rings import Rings
 
 CLOCK_S = 10.0
 

@@ -4,13 +4,17 @@ import importlib
 import multiprocessing
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from oomctl.collectors.agent import timer
 from oomctl.collectors.agent.attach import attach_if_wanted, make_rings
 from oomctl.collectors.agent.client import ClientWatch
-from oomctl.collectors.agent.layout import LIFECYCLE, MANIFEST, NULL_I32, PHASES, pack_texts
-from oomctl.collectors.agent.ring import Ring, Rings, tell
+from oomctl.collectors.agent.kinds import LIFECYCLE, MANIFEST, PHASES
+from oomctl.collectors.agent.last_words import LastWords
+from oomctl.collectors.agent.layout import NULL_I32, pack_texts
+from oomctl.collectors.agent.ring import Ring
+from oomctl.collectors.agent.rings import Rings, tell
 from oomctl.collectors.agent.scheduler import SchedulerWatch
 from oomctl.collectors.agent.settings import Settings
 from oomctl.collectors.agent.worker import WorkerWatch
@@ -47,20 +51,28 @@ def attach(wanted: Settings) -> None:
     scheduler = importlib.import_module("vllm.v1.core.sched.scheduler").Scheduler
     worker = importlib.import_module("vllm.v1.worker.worker_base").WorkerBase
     core = importlib.import_module("vllm.v1.engine.core").EngineCore
-    _after_init(scheduler, lambda made: _attach_scheduler(made, wanted))
-    _after_init(worker, lambda made: _attach_worker(made, wanted))
+    words = LastWords("vllm", lambda role: _rings(wanted, role, rank_name=multiprocessing.current_process().name))
+    _watch_init(scheduler, lambda made: _attach_scheduler(made, wanted, words), partial(words.heard, role="core"))
+    _watch_init(worker, lambda made: _attach_worker(made, wanted, words), partial(words.heard, role="worker"))
+    # Where it is constructed in a process of its own, this comes too late, and its log tells instead.
+    _watch_init(core, lambda made: None, partial(words.heard, role="core"))
     _watch_step_failures(core)
     if multiprocessing.parent_process() is None:
         client = importlib.import_module("vllm.v1.engine.async_llm").AsyncLLM
-        _after_init(client, lambda made: _attach_client(made, wanted))
+        _watch_init(client, lambda made: _attach_client(made, wanted))
     _attached.append(wanted)
 
 
-def _after_init(cls: type, then: Callable[[Any], None]) -> None:
+def _watch_init(cls: type, then: Callable[[Any], None], failed: Callable[..., None] | None = None) -> None:
     original = cls.__init__  # type: ignore[misc]
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
+        try:
+            original(self, *args, **kwargs)
+        except Exception as error:
+            if failed is not None:
+                failed(error, fatal=True)
+            raise
         try:
             then(self)
         except Exception as error:
@@ -69,23 +81,26 @@ def _after_init(cls: type, then: Callable[[Any], None]) -> None:
     cls.__init__ = __init__  # type: ignore[misc]
 
 
-def _attach_scheduler(scheduler: Any, wanted: Settings) -> None:
+def _attach_scheduler(scheduler: Any, wanted: Settings, words: LastWords) -> None:
     config = scheduler.vllm_config
     rank = getattr(config.parallel_config, "data_parallel_rank", 0)
     rings = _rings(wanted, "core", rank_name=f"EngineCore_DP{rank}")
+    words.attach(rings)
     watch = SchedulerWatch(scheduler, rings, wanted)
     _schedulers[id(scheduler)] = watch
     _write_manifest(rings.mine(), config)
     rings.mine().write(LIFECYCLE, pack_texts("scheduler made"), PHASES.index("ready"), NULL_I32, NULL_I32)
+    words.ready = True
     timer.start(rings, watch.guard, wanted.interval_s)
 
 
-def _attach_worker(worker: Any, wanted: Settings) -> None:
+def _attach_worker(worker: Any, wanted: Settings, words: LastWords) -> None:
     config = worker.vllm_config
     rings = _rings(
         wanted, "worker", rank=int(worker.rank), rank_name=f"Worker_{worker.rank}", device_id=int(worker.local_rank)
     )
-    watch = WorkerWatch(worker, rings, wanted)
+    words.attach(rings)
+    watch = WorkerWatch(worker, rings, wanted, words)
     _write_manifest(rings.mine(), config)
     timer.start(rings, watch.guard, wanted.interval_s)
 

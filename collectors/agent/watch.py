@@ -1,7 +1,7 @@
 """What the watchers of an engine's objects have in common."""
 
 from oomctl.collectors.agent.guard import Guard, Patches
-from oomctl.collectors.agent.ring import Rings
+from oomctl.collectors.agent.rings import Rings
 
 
 class Watch:

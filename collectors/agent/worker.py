@@ -7,21 +7,11 @@ from oomctl.collectors.agent import failure, memory, observer
 from oomctl.collectors.agent.adapters import AdapterWatch
 from oomctl.collectors.agent.graphs import GraphWatch
 from oomctl.collectors.agent.guard import Guard, Patches
-from oomctl.collectors.agent.layout import (
-    COMPONENTS,
-    KV_POOL,
-    LIFECYCLE,
-    LIFETIMES,
-    MEMORY,
-    NULL_I32,
-    NULL_I64,
-    PHASES,
-    STEP,
-    pack_texts,
-)
-from oomctl.collectors.agent.ring import Rings
+from oomctl.collectors.agent.kinds import COMPONENTS, KV_POOL, LIFECYCLE, LIFETIMES, MEMORY, PHASES, STEP
+from oomctl.collectors.agent.last_words import LastWords
+from oomctl.collectors.agent.layout import NULL_I32, NULL_I64, pack_texts
+from oomctl.collectors.agent.rings import Rings
 from oomctl.collectors.agent.settings import Settings
-from oomctl.collectors.agent.steps import prefill_tokens
 
 _NOT_SEEN = STEP.nulls[5:]
 
@@ -42,10 +32,12 @@ class WorkerWatch:
         worker: vLLM's Worker; its base class is constructed, itself perhaps not yet.
         rings: Where to.
         settings: What is wanted.
+        words: Told when the start is over.
     """
 
-    def __init__(self, worker: Any, rings: Rings, settings: Settings) -> None:
+    def __init__(self, worker: Any, rings: Rings, settings: Settings, words: LastWords) -> None:
         self._worker = worker
+        self._words = words
         self._rings = rings
         self._settings = settings
         self._patches = Patches()
@@ -139,7 +131,7 @@ class WorkerWatch:
         ring = self._rings.mine()
         if ring.active:
             self._steps += 1
-            total, prefill = output.total_num_scheduled_tokens, prefill_tokens(output)
+            total, prefill = output.total_num_scheduled_tokens, _prefill_tokens(output)
             requests = len(output.num_scheduled_tokens)
             ring.put(STEP, STEP.pack(self._steps, prefill, total - prefill, NULL_I32, requests, *_NOT_SEEN, b""))
 
@@ -201,7 +193,7 @@ class WorkerWatch:
     def _is_ready(self, _result: Any) -> None:
         self._graphs.settle()
         self._phase("ready")
-        self._ready = True
+        self._ready = self._words.ready = True
 
     def _rest(self, _result: Any) -> None:
         self._serving = False
@@ -209,3 +201,17 @@ class WorkerWatch:
     def _wake(self, _result: Any) -> None:
         self._phase("serving")
         self._serving = True
+
+
+def _prefill_tokens(output: Any) -> int:
+    """Scheduled tokens of a SchedulerOutput that are prompt, or computed again after a preemption."""
+    scheduled, cached = output.num_scheduled_tokens, output.scheduled_cached_reqs
+    found = 0
+    for new in output.scheduled_new_reqs:
+        found += scheduled[new.req_id]
+    outputs, resumed = cached.num_output_tokens, cached.resumed_req_ids
+    if resumed or not all(outputs):
+        for request_id, output_tokens in zip(cached.req_ids, outputs, strict=True):
+            if output_tokens == 0 or request_id in resumed:
+                found += scheduled[request_id]
+    return found

@@ -7,7 +7,8 @@ from typing import Any
 
 from oomctl.collectors.agent.decode import decode, offset_of
 from oomctl.collectors.agent.header import Header
-from oomctl.collectors.agent.layout import KV_POOL, SLOT_BYTES, SLOT_HEAD
+from oomctl.collectors.agent.kinds import KV_POOL
+from oomctl.collectors.agent.layout import SLOT_BYTES, SLOT_HEAD
 from oomctl.collectors.agent.process import start_ticks
 from oomctl.collectors.agent.reader import Batch, Position, RingReader, ring_paths
 from oomctl.collectors.agent.rows import common_columns, to_row

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from oomctl.collectors.agent.decode import decode
-from oomctl.collectors.agent.layout import CRC, KINDS, KV_POOL, REQUEST, SLOT_BYTES, STEP
+from oomctl.collectors.agent.kinds import KINDS, KV_POOL, REQUEST, STEP
+from oomctl.collectors.agent.layout import CRC, SLOT_BYTES
 from oomctl.collectors.agent.rows import to_row
 from oomctl.schemas.rows import Row
 

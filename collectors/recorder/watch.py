@@ -1,4 +1,4 @@
-"""When to freeze: what in the rows, and in the deaths of processes, means that memory ran out; once for each cascade."""
+"""When to freeze: what in the rows, and in the deaths of processes, may mean that memory ran out; once for each cascade."""
 
 import hashlib
 from collections.abc import Iterable
@@ -82,6 +82,9 @@ class Watch:
                     found.append(sign)
             elif kind == "refusal":
                 found.append(self._sign(row, now_us, "hard", "the engine refused for want of memory"))
+            elif kind == "fault" and row["source"] == "agent" and row["fault"].get("fatal"):
+                # Not only for want of memory: which it was, triage says.
+                found.append(self._sign(row, now_us, "hard", "the engine failed"))
             elif kind in ("allocator", "kv_pool"):
                 found += self._grown(row, now_us)
             elif kind == "lifecycle" and row["lifecycle"].get("phase") in ORDERLY:

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
-from oomctl.collectors.agent.layout import MANIFEST, SLOT_BYTES, STEP, pack_texts
-from oomctl.collectors.agent.ring import Identity, Ring, Rings
+from oomctl.collectors.agent.kinds import MANIFEST, STEP
+from oomctl.collectors.agent.layout import SLOT_BYTES, pack_texts
+from oomctl.collectors.agent.ring import Ring
+from oomctl.collectors.agent.rings import Identity, Rings
 
 IDENTITY = Identity("core", worker="w", incarnation="boot:1:2", engine="vllm 0.32.0", rank=3, rank_name="DP0")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from oomctl.collectors.agent import layout
+from oomctl.collectors.agent import kinds, layout
 from oomctl.collectors.agent.header import set_active
 from oomctl.collectors.agent.reader import RingReader, read_ring, ring_paths
 from oomctl.collectors.agent.ring import Ring
@@ -68,9 +68,9 @@ def test_records_come_back_in_order(tmp_path: Path) -> None:
 
 def test_rows_are_those_of_the_event_table(tmp_path: Path) -> None:
     ring = make_rings(tmp_path).mine()
-    ring.write(layout.STEP, b"", 5, 10, 2, *layout.STEP.nulls[3:8], 1)
-    ring.write(layout.KV_POOL, layout.pack_texts("device"), 32, 48, 12, 36, *layout.KV_POOL.nulls[4:])
-    ring.write(layout.COLLECTOR, layout.pack_texts("agent", "ok"), 1, 0, 10**18)
+    ring.write(kinds.STEP, b"", 5, 10, 2, *kinds.STEP.nulls[3:8], 1)
+    ring.write(kinds.KV_POOL, layout.pack_texts("device"), 32, 48, 12, 36, *kinds.KV_POOL.nulls[4:])
+    ring.write(kinds.COLLECTOR, layout.pack_texts("agent", "ok"), 1, 0, 10**18)
     header, batch = read_ring(path_of(ring))
     step, pool, state = (to_row(record, common_columns(header, "ring")) for record in batch.records)
     assert (step["kind"], step["seq"], step["rank"], step["source"]) == ("step", 1, 3, "agent")
@@ -82,7 +82,7 @@ def test_rows_are_those_of_the_event_table(tmp_path: Path) -> None:
 def test_the_wall_clock_is_followed_and_its_jumps_are_told(tmp_path: Path) -> None:
     ring = make_rings(tmp_path).mine()
     write_step(ring, 1)
-    ring.write(layout.COLLECTOR, b"", 0, 0, 2_000_000_000 * 10**9)
+    ring.write(kinds.COLLECTOR, b"", 0, 0, 2_000_000_000 * 10**9)
     write_step(ring, 2)
     header, batch = read_ring(path_of(ring))
     before, _, after = batch.records
@@ -174,7 +174,7 @@ def test_an_unknown_kind_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     write_step(ring, 1)
     write_text(ring, "later")
     write_step(ring, 2)
-    monkeypatch.delitem(layout.KINDS, layout.MANIFEST.code)
+    monkeypatch.delitem(kinds.KINDS, kinds.MANIFEST.code)
     _, batch = read_ring(path_of(ring))
     assert [record.seq for record in batch.records] == [1, 3]
     assert (batch.unknown, batch.torn, batch.overwritten) == (1, 0, 0)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cgroups import memory_cgroup
+from tests.cli.run import oomctl
 from tests.engine import load
 from tests.engine.recorded import PHASE_S, Life, recorded, until, with_agent
 from tests.engine.recording import Recording
@@ -36,10 +37,16 @@ def shaped(**overrides: int) -> tuple[str, ...]:
 
 
 def assert_told(
-    found: dict[str, Any], verdict: str | None, oom_class: str | None, resource: str, *, survived: bool | None
+    found: dict[str, Any], verdict: str | None, oom_class: str | None, resource: str | None, *, survived: bool | None
 ) -> None:
     said = found["verdict"], found["class"], found["resource"], found["survived"]
     assert said == (verdict, oom_class, resource, survived), found
+
+
+def rows_of(recording: Path, sql: str) -> list[dict[str, Any]]:
+    result = oomctl("query", str(recording), "-c", sql, "--json")
+    assert result.code == 0, result.err
+    return list(json.loads(result.out))
 
 
 def ended(life: Life) -> None:
@@ -121,6 +128,20 @@ def test_a_kill_without_the_kernels_word_stays_undetermined(live: Any) -> None:
         assert_told(found, None, None, "host", survived=False)
         assert found["confidence"] < 0.6
         assert found["missing"]
+
+
+def test_a_start_that_fails_where_nothing_is_wrapped_is_an_incident(live: Any) -> None:
+    # The worker looks for this class after the agent came, and before anything that the agent wraps is there.
+    with live(arguments=("--worker-extension-cls", "nowhere.Nothing")) as life:
+        ended(life)
+        life.end()
+        (incident,) = life.incidents()
+        faults = rows_of(incident, "SELECT rank_name, code, detail, fatal FROM fault ORDER BY ts, seq")
+        for process in ("VllmWorker-0", "EngineCore"):
+            exception, dead = (fault for fault in faults if fault["rank_name"] == process)
+            assert (exception["code"], dead["code"], dead["fatal"]) == ("exception", "engine_dead", True)
+        assert "nowhere" in faults[0]["detail"]
+        assert_told(life.verdict(), "not_oom", None, None, survived=False)
 
 
 def test_an_orderly_end_is_no_incident(live: Any) -> None:

@@ -8,9 +8,10 @@ queue, which vLLM does not print, it does see.
 from pathlib import Path
 from typing import Any
 
-from oomctl.collectors.agent import layout
+from oomctl.collectors.agent import kinds, layout
 from oomctl.collectors.agent.process import boot_id, start_ticks
-from oomctl.collectors.agent.ring import Identity, Ring, Rings
+from oomctl.collectors.agent.ring import Ring
+from oomctl.collectors.agent.rings import Identity, Rings
 from tests.recorder.stand_in import write
 from tests.scenarios.entries import Entry, Fact
 from tests.scenarios.stage import perform
@@ -18,7 +19,7 @@ from tests.scenarios.stage import perform
 TOTAL_BLOCKS = 10_000
 DIRECT = {
     kind.name: kind
-    for kind in (layout.LIFECYCLE, layout.MEMORY, layout.MANIFEST, layout.GRAPH, layout.DEVICE, layout.STACK, layout.FAULT)
+    for kind in (kinds.LIFECYCLE, kinds.MEMORY, kinds.MANIFEST, kinds.GRAPH, kinds.DEVICE, kinds.STACK, kinds.FAULT)
 }
 ENDS = ("killed", "stopped")
 
@@ -79,7 +80,7 @@ class ScenarioRings:
         running = report["running_requests"]
         if self._running is not None and running < self._running and report["waiting_requests"]:
             write(
-                core, layout.OOM, resource="kv_blocks", fatal=False, requests=self._running - running, api="engine",
+                core, kinds.OOM, resource="kv_blocks", fatal=False, requests=self._running - running, api="engine",
                 error_type="preemption", message="preempted",
             )  # fmt: skip
         self._running = running
@@ -87,9 +88,9 @@ class ScenarioRings:
 
     def _step_done(self, core: Ring, **fields: Any) -> None:
         self._step += 1
-        write(core, layout.STEP, step_id=self._step, **fields)
+        write(core, kinds.STEP, step_id=self._step, **fields)
         pool = {"total_blocks": TOTAL_BLOCKS, "used_blocks": self._used, "free_blocks": TOTAL_BLOCKS - self._used}
-        write(core, layout.KV_POOL, tier="device", block_size_tokens=16, total_tokens=16 * TOTAL_BLOCKS, **pool)
+        write(core, kinds.KV_POOL, tier="device", block_size_tokens=16, total_tokens=16 * TOTAL_BLOCKS, **pool)
 
     def _fact(self, core: Ring, own: Ring, entry: Entry, fact: Fact) -> None:
         fields = dict(fact.fields)
@@ -98,12 +99,12 @@ class ScenarioRings:
                 return
             write(own, DIRECT[fact.kind], **_known(DIRECT[fact.kind], fields))
         elif fact.kind == "step":
-            self._step_done(core, **_known(layout.STEP, fields))
+            self._step_done(core, **_known(kinds.STEP, fields))
         elif fact.kind == "request":
-            write(core, layout.REQUEST, **_known(layout.REQUEST, fields | {"sampled_by": "oom", "sample_weight": 1.0}))
+            write(core, kinds.REQUEST, **_known(kinds.REQUEST, fields | {"sampled_by": "oom", "sample_weight": 1.0}))
         elif fact.kind == "oom" and fields.get("resource") != "host":
             text = fields.get("message") or entry.text
-            write(own, layout.OOM, **_known(layout.OOM, fields | {"message": str(text)}))
+            write(own, kinds.OOM, **_known(kinds.OOM, fields | {"message": str(text)}))
 
 
 def _known(kind: layout.RecordKind, fields: dict[str, Any]) -> dict[str, Any]:

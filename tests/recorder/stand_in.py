@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from oomctl.collectors.agent.layout import KV_POOL, LIFECYCLE, OOM, PHASES, STACK, STEP, RecordKind, pack_texts
+from oomctl.collectors.agent.kinds import KV_POOL, LIFECYCLE, OOM, PHASES, STACK, STEP
+from oomctl.collectors.agent.layout import RecordKind, pack_texts
 from oomctl.collectors.agent.process import boot_id, start_ticks
-from oomctl.collectors.agent.ring import Identity, Ring, Rings
+from oomctl.collectors.agent.ring import Ring
+from oomctl.collectors.agent.rings import Identity, Rings
 from oomctl.collectors.recorder.clock import Clock
 from oomctl.collectors.recorder.contents import load
 from oomctl.collectors.recorder.folder import Folder

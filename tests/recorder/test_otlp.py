@@ -18,7 +18,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest, ExportTraceServiceResponse
 
-from oomctl.collectors.agent.layout import REQUEST
+from oomctl.collectors.agent.kinds import REQUEST
 from oomctl.collectors.recorder import otlp
 from oomctl.collectors.recorder import otlp_names as names
 from oomctl.collectors.recorder.loop import Recorder

@@ -33,6 +33,8 @@ def row(kind: str, ts: int = T, source: str = "agent", **fields: Any) -> Row:
         (row("oom", resource="device"), "hard"),
         (row("oom", source="log", resource="device"), "hard"),
         (row("refusal", source="log", gate="start_memory"), "hard"),
+        (row("fault", code="exception", fatal=True), "hard"),
+        (row("fault", code="engine_dead", fatal=True), "hard"),
     ],
 )
 def test_signs_in_rows(told: Row, severity: str) -> None:
@@ -44,7 +46,8 @@ def test_signs_in_rows(told: Row, severity: str) -> None:
     "told",
     [
         row("step", step_id=1),
-        row("fault", code="engine_dead", fatal=True),
+        row("fault", source="log", code="engine_dead", fatal=True),
+        row("fault", code="exception"),
         row("lifecycle", phase="stopped"),
         row("oom", resource="kv_blocks", fatal=False),
         row("allocator", num_alloc_retries=3),

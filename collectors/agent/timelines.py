@@ -1,0 +1,117 @@
+"""The time lines of the requests that are followed: who came, got and gave back blocks, and ended."""
+
+from typing import Any
+
+from oomctl.collectors.agent.kinds import EVENT
+from oomctl.collectors.agent.layout import NULL_I32, NULL_I64
+from oomctl.collectors.agent.requests import Followed, Sampler, count_blocks, follow
+from oomctl.collectors.agent.ring import Ring
+
+
+class Timelines:
+    """Writes the events of requests. Knows vLLM's objects, but wraps none of them.
+
+    Args:
+        scheduler: vLLM's Scheduler, constructed.
+        ring: Of the thread that runs it.
+        tracked_requests: About how many are followed at a time; 0 for all.
+
+    Attributes:
+        followed: The requests whose time line is recorded, by id.
+        step_id: Of the step that was scheduled last.
+        awaiting: Those of them that have no output token yet.
+    """
+
+    def __init__(self, scheduler: Any, ring: Ring, tracked_requests: int) -> None:
+        self._scheduler = scheduler
+        self._ring = ring
+        self._sampler = Sampler(tracked_requests)
+        self.followed: dict[str, Followed] = {}
+        self.step_id = 0
+        self.awaiting: list[Followed] = []
+
+    def forget(self) -> None:
+        """Follow nobody."""
+        self.followed.clear()
+        self.awaiting.clear()
+
+    def adopt(self) -> None:
+        """Requests that were there before: their time line begins here."""
+        alive = len(self._scheduler.requests)
+        for request in list(self._scheduler.requests.values()):
+            followed = self._sampler.draw(request, alive)
+            if followed is not None:
+                self.followed[request.request_id] = followed
+                held = self._held(request)
+                followed.write(self._ring, EVENT["scheduled" if held else "queued"], self.step_id, delta=held)
+                if followed.awaits_token:
+                    self.awaiting.append(followed)
+
+    def arrived(self, request: Any) -> None:
+        """A request came; whether it is followed is drawn now."""
+        if request.request_id not in self.followed:
+            followed = self._sampler.draw(request, len(self._scheduler.requests))
+            if followed is not None:
+                self.followed[request.request_id] = followed
+                self.awaiting.append(followed)
+                followed.write(self._ring, EVENT["queued"], NULL_I64)
+
+    def began(self, new: Any, resumed: bool, scheduled_tokens: int) -> None:
+        """A request is scheduled with all of its blocks.
+
+        Args:
+            new: The engine's NewRequestData.
+            resumed: It was preempted before.
+            scheduled_tokens: In this step.
+        """
+        followed = self.followed.get(new.req_id)
+        if followed is not None:
+            event = EVENT["resumed" if resumed else "admitted"]
+            blocks = count_blocks(new.block_ids)
+            followed.write(self._ring, event, self.step_id, blocks, new.num_computed_tokens, scheduled_tokens)
+
+    def preempted(self, request: Any) -> None:
+        """A running request went back to the queue, and lost its blocks."""
+        followed = self.followed.get(request.request_id)
+        if followed is not None:
+            followed.write(self._ring, EVENT["preempted"], self.step_id, delta=-followed.blocks)
+
+    def ended(self, request: Any) -> None:
+        """A request finished or was aborted; its blocks may come back now or later."""
+        followed = self.followed.get(request.request_id)
+        if followed is not None:
+            event = "cancelled" if "ABORT" in request.status.name else "finished"
+            followed.write(self._ring, EVENT[event], self.step_id)
+
+    def returned(self, followed: Followed | None) -> None:
+        """All blocks of a request that ended are back in the pool."""
+        if followed is not None:
+            followed.write(self._ring, EVENT["blocks_freed"], self.step_id, delta=-followed.blocks)
+
+    def first_tokens(self, step_id: int) -> None:
+        """Look who got one in the step that is over."""
+        waiting: list[Followed] = []
+        for followed in self.awaiting:
+            if followed.request.num_output_tokens:
+                followed.awaits_token = False
+                followed.write(self._ring, EVENT["first_token"], step_id)
+            elif not followed.request.is_finished():
+                waiting.append(followed)
+        self.awaiting = waiting
+
+    def alive(self, output: Any) -> None:
+        """Every request in the engine, followed or not: for an OOM.
+
+        Args:
+            output: The failing step's SchedulerOutput, or None.
+        """
+        scheduled = getattr(output, "num_scheduled_tokens", None)
+        for request in list(self._scheduler.requests.values()):
+            followed = follow(request, "oom")
+            followed.blocks = self._held(request)
+            event = "scheduled" if request.status.name == "RUNNING" else "queued"
+            tokens = NULL_I32 if scheduled is None else scheduled.get(request.request_id, 0)
+            followed.write(self._ring, EVENT[event], self.step_id, scheduled=tokens)
+
+    def _held(self, request: Any) -> int:
+        return count_blocks(self._scheduler.kv_cache_manager.get_block_ids(request.request_id))
