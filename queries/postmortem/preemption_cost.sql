@@ -51,7 +51,7 @@ WHERE requests > 0
 UNION ALL
 SELECT worker, 'report', ts, NULL, requests, NULL, NULL, NULL, NULL, NULL, stream, seq, line
 FROM oom
-WHERE resource = 'kv_blocks' AND requests > 0
+WHERE resource = 'kv_blocks' AND (requests > 0 OR error_type IN ('preemption', 'retraction'))
 UNION ALL
 SELECT
     worker, 'report', ts, NULL, coalesce(preempted_requests, retracted_requests), NULL, NULL, NULL, NULL, NULL, stream, seq,

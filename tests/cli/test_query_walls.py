@@ -1,7 +1,9 @@
 """No statement, whatever its spelling, writes, attaches, copies, installs, or reads outside the incident."""
 
 import os
+import time
 from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from oomctl import queries
 from oomctl.cli import sql as runner
+from oomctl.cli.screen import REFUSED_FUNCTIONS
 from oomctl.schemas import storage
 from oomctl.schemas.errors import OomctlError
 from tests.cli.recordings import rows
@@ -293,6 +296,17 @@ def test_what_we_ask_ourselves_is_allowed(walled: Walled, name: str) -> None:
         list(result.rows(1))
 
 
+HARMLESS = {"error", "random", "uuid", "gen_random_uuid", "uuidv4", "uuidv7"}
+
+
+def test_every_function_that_acts_is_refused(walled: Walled) -> None:
+    """Of the DuckDB that is installed: one that a later version adds fails here first."""
+    found = walled.connection.execute(
+        "SELECT DISTINCT function_name FROM duckdb_functions() WHERE has_side_effects AND function_type <> 'table'"
+    ).fetchall()
+    assert {name for (name,) in found} - REFUSED_FUNCTIONS == HARMLESS
+
+
 GAPS = st.sampled_from([" ", "\n", "\t", "/**/", "/* ' */", " -- x\n", "\u00a0", "  "])
 
 
@@ -337,6 +351,17 @@ def test_time_is_bounded(tmp_path: Path) -> None:
     endless = "SELECT count(*) FROM range(1000000000000) AS a, range(1000)"
     ran = oomctl("query", "a.log", "-c", endless, "--timeout", "0.2", cwd=tmp_path)
     ran.assert_fails(4, "stopped after 0.2 s", "--timeout")
+
+
+def test_a_slow_reader_is_not_a_slow_query(walled: Walled) -> None:
+    """Who pages through the rows for longer than the limit loses none of them."""
+    session = copy(walled.session)
+    session._seconds = 0.2
+    with session.run("SELECT n FROM range(20000) AS r(n)") as result:
+        rows = result.rows(None)
+        next(rows)
+        time.sleep(0.4)
+        assert len(list(rows)) == 19_999
 
 
 @pytest.mark.parametrize("sql", ["SELECT repeat('x', 3000000000)", "SELECT list(n) FROM range(1000000000) AS r(n)"])

@@ -7,6 +7,7 @@ function call that makes a text of gigabytes does neither: so the process itself
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,33 +18,44 @@ from oomctl.schemas.errors import ExitCode
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-SECONDS = 60.0
 GRACE_S = 5.0
 """From the interruption on; who does not hear it is ended."""
 MEMORY_BYTES = 1 << 30
 """What the process may take beyond what it has when the statement begins."""
 
 
-@contextmanager
-def bounded(connection: "DuckDBPyConnection", seconds: float | None) -> Iterator[None]:
-    """Bound what runs inside.
+class Stopwatch:
+    """Counts the time that DuckDB takes for a statement; what a reader takes who pages through its rows is their own.
 
     Args:
         connection: Is interrupted when the time is over.
         seconds: None for as long as it takes.
     """
-    timers = []
-    if seconds is not None:
-        timers = [threading.Timer(seconds, connection.interrupt), threading.Timer(seconds + GRACE_S, _end, [seconds])]
-        for timer in timers:
-            timer.daemon = True
-            timer.start()
-    try:
-        with _memory(MEMORY_BYTES):
+
+    def __init__(self, connection: "DuckDBPyConnection", seconds: float | None) -> None:
+        self._connection = connection
+        self._seconds = seconds
+        self._left_s = seconds or 0.0
+
+    @contextmanager
+    def runs(self) -> Iterator[None]:
+        """Count what runs inside."""
+        if self._seconds is None:
             yield
-    finally:
-        for timer in timers:
-            timer.cancel()
+            return
+        wait_s = max(self._left_s, 0.001)
+        interruption = threading.Timer(wait_s, self._connection.interrupt)
+        end = threading.Timer(wait_s + GRACE_S, _end, [self._seconds])
+        begun_s = time.monotonic()
+        try:
+            for timer in (interruption, end):
+                timer.daemon = True
+                timer.start()
+            yield
+        finally:
+            interruption.cancel()
+            end.cancel()
+            self._left_s -= time.monotonic() - begun_s
 
 
 def too_long(seconds: float) -> str:
@@ -59,8 +71,12 @@ def _end(seconds: float) -> None:
 
 
 @contextmanager
-def _memory(more_bytes: int) -> Iterator[None]:
-    """Limit the process's private memory, where the system can: an allocation beyond fails, and nothing swaps."""
+def bounded_memory(more_bytes: int = MEMORY_BYTES) -> Iterator[None]:
+    """Limit the process's private memory, where the system can: an allocation beyond fails, and nothing swaps.
+
+    Args:
+        more_bytes: What it may take beyond what it has.
+    """
     used = _data_bytes()
     try:
         import resource

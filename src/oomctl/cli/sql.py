@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from oomctl.cli.bounds import bounded, too_long
+from oomctl.cli.bounds import Stopwatch, bounded_memory, too_long
 from oomctl.cli.render.rows import plain
 from oomctl.cli.screen import refused, screen
 from oomctl.schemas.errors import ExitCode, OomctlError
@@ -86,6 +86,7 @@ class Session:
     def __init__(self, connection: "DuckDBPyConnection", seconds: float | None = None) -> None:
         self._connection = connection
         self._seconds = seconds
+        self._watch = Stopwatch(connection, seconds)
         for lock in LOCKS:
             connection.execute(f"SET {lock}")
 
@@ -103,7 +104,8 @@ class Session:
         if (kind := _kind(statements[0])) != "SELECT":
             raise refused(f"{kind}; only SELECT is run")
         screen(self._connection, statements[0].query)
-        with bounded(self._connection, self._seconds):
+        self._watch = Stopwatch(self._connection, self._seconds)
+        with bounded_memory():
             self._connection.execute("BEGIN TRANSACTION READ ONLY")
             try:
                 self._guarded(self._connection.execute, statements[0], dict(parameters or {}) or None)
@@ -114,7 +116,8 @@ class Session:
     def _guarded(self, call: Callable[..., Any], *arguments: Any) -> Any:
         """A call of DuckDB's, its errors told in its own first line and suggestion."""
         try:
-            return call(*arguments)
+            with self._watch.runs():
+                return call(*arguments)
         except (duckdb.OutOfMemoryException, MemoryError) as error:
             what = _first_line(error) if isinstance(error, duckdb.Error) else "SQL: out of memory"
             raise OomctlError(what, "select less, or aggregate", ExitCode.ENVIRONMENT) from error
