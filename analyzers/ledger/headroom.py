@@ -1,8 +1,12 @@
 """What may come on top: requests that ask for more, one request more, a restart, a rolling update."""
 
-from oomctl.analyzers.ledger.rank import Entries, Rank
-from oomctl.schemas.ledger import Component, Entry, Ledger, Quality
+import msgspec
 
+from oomctl.analyzers.ledger.rank import Entries, Rank
+from oomctl.schemas.ledger import Component, Entry, Ledger
+
+_STARTED: tuple[Component, ...] = ("weights", "adapter", "context")
+_RUNNING: tuple[Component, ...] = (*_STARTED, "activation", "non_torch", "graph_pool")
 COUNT_BYTES = 8
 
 
@@ -38,35 +42,34 @@ def add(ledger: Ledger) -> None:
     for rank, kv in zip(ranks, ledger.kv, strict=True):
         burst = kv.blocks_per_request * kv.bytes_per_block
         if kv.groups:
-            text = "its blocks at the maximum length"
-            ledger.entries.append(_entry("kv_pool", "burst: one request more", rank, burst, "predicted", text))
-        start = _sum(ledger, rank, ("weights", "adapter", "context"))
+            ledger.entries.append(
+                _entry("kv_pool", "burst: one request more", rank, burst, "its blocks at the maximum length")
+            )
         text = "weights, adapters and context of a new worker before the old one's are gone"
-        ledger.entries.append(_entry("other", "restart overlap", rank, *start, text))
-        running = _sum(ledger, rank, ("weights", "adapter", "context", "activation", "non_torch", "graph_pool"))
-        size = None if running[0] is None else running[0] + burst
+        ledger.entries.append(_together(ledger, "restart overlap", rank, _STARTED, text))
         text = "a second worker beside the first, with room for one request"
-        ledger.entries.append(_entry("other", "rolling update", rank, size, running[1], text))
+        ledger.entries.append(_together(ledger, "rolling update", rank, _RUNNING, text, burst))
 
 
-def _sum(ledger: Ledger, rank: int, components: tuple[Component, ...]) -> tuple[int | None, Quality | None]:
-    """(bytes, quality) of these components together; unknown if one of them is."""
+def _together(
+    ledger: Ledger, owner: str, rank: int, components: tuple[Component, ...], formula: str, more: int = 0
+) -> Entry:
+    """These components of a rank at once, with the intervals of those that are estimated; unknown if one of them is."""
     own = [entry for entry in ledger.entries if entry.rank == rank and entry.counts and entry.component in components]
     sizes = [entry.bytes for entry in own if entry.bytes is not None]
     if len(sizes) < len(own):
-        return None, None
-    return sum(sizes), "estimated" if any(entry.quality == "estimated" for entry in own) else "predicted"
+        found = _entry("other", owner, rank, 0, formula)
+        return msgspec.structs.replace(found, bytes=None, quality=None, reason="a part of it is not known")
+    found = _entry("other", owner, rank, sum(sizes) + more, formula)
+    if not any(entry.quality == "estimated" for entry in own):
+        return found
+    low = sum((entry.low_bytes or entry.bytes or 0) for entry in own) + more
+    high = sum((entry.high_bytes or entry.bytes or 0) for entry in own) + more
+    return msgspec.structs.replace(found, quality="estimated", low_bytes=low, high_bytes=high)
 
 
-def _entry(component: Component, owner: str, rank: int, size: int | None, quality: Quality | None, formula: str) -> Entry:
+def _entry(component: Component, owner: str, rank: int, size: int, formula: str) -> Entry:
     return Entry(
-        component=component,
-        lifetime="headroom",
-        owner=owner,
-        rank=rank,
-        bytes=size,
-        quality=None if size is None else quality,
-        formula=formula,
+        component=component, lifetime="headroom", owner=owner, rank=rank, bytes=size, quality="predicted", formula=formula,
         source="this ledger",
-        reason="" if size is not None else "a part of it is not known",
-    )
+    )  # fmt: skip

@@ -50,11 +50,25 @@ def entry(ledger: Ledger, owner: str, rank: int = 0) -> Entry:
     return next(one for one in ledger.entries if (one.owner, one.rank) == (owner, rank))
 
 
-def test_each_entry_says_where_it_comes_from() -> None:
-    ledger = of(configs.LATENT, loras=2, tensor_parallel=2, kv_connector="P2pNcclConnector", expert_parallel=True)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"loras": 2, "tensor_parallel": 2, "kv_connector": "P2pNcclConnector", "expert_parallel": True},
+        {"version": (0, 21), "pipeline_parallel": 2, "draft_tokens": 1, "kv_dtype": "fp8"},
+        {"version": (0, 6)},
+        {"name": "sglang", "version": (0, 5), "static_share": 0.8},
+    ],
+    ids=["adapters", "graphs", "first", "sglang"],
+)
+@pytest.mark.parametrize("config", [configs.LATENT, configs.HYBRID], ids=["latent", "hybrid"])
+def test_each_entry_says_where_it_comes_from(config: dict[str, Any], arguments: dict[str, Any]) -> None:
+    ledger = of(config, **arguments)
     for one in ledger.entries:
         assert (one.bytes is None) == (one.quality is None)
-        assert one.reason if one.bytes is None else one.formula or one.source, one.owner
+        assert one.reason if one.bytes is None else one.formula and one.source, one.owner
+        if one.quality == "estimated":
+            assert one.low_bytes is not None and one.bytes is not None and one.high_bytes is not None, one.owner
+            assert one.low_bytes <= one.bytes <= one.high_bytes, one.owner
         if one.within:
             assert any(whole.owner == one.within and whole.counts for whole in ledger.entries), one.within
 
