@@ -142,3 +142,26 @@ class _Stepping(Engine):
 
     def _steps_until(self, next_s: float) -> int:
         return 1
+
+
+def _session(tool_waits: str, total_blocks: int = 100) -> Run:
+    """Two turns of a session, the second a wait of 10 s for a tool after the first; between them somebody else."""
+    ids = [[1, 2, 3], [7, 8, 9, 10, 11, 12], [1, 2, 3, 4, 5]]
+    work = workload([(0.0, 48, 33), (1.5, 96, 2), (0.0, 88, 5)], ids)
+    first, _, second = work.jobs
+    first.next_turn, second.arrival_s, second.pause_s, second.waits_for_tool = 2, float("inf"), 10.0, True
+    return _play(work, total_blocks=total_blocks, tool_waits=tool_waits)[0]  # type: ignore[arg-type]
+
+
+def test_a_context_waits_for_its_tool_in_the_pool_on_the_host_or_in_the_cache() -> None:
+    found = {each: _session(each) for each in ("recompute", "preserve", "offload")}
+    assert [run.outcomes[2].hit_tokens for run in found.values()] == [48, 80, 80]
+    cached, kept, moved = (run.usage.mean_blocks for run in found.values())
+    assert kept > 5 * cached and kept > 5 * moved, "on the host it takes no blocks, but for the way"
+    assert all(run.outcomes[2].fate == "finished" for run in found.values())
+
+
+def test_a_context_that_waits_gives_way_to_those_that_run() -> None:
+    run = _session("preserve", total_blocks=8)
+    assert [each.preemptions for each in run.outcomes] == [0, 0, 0]
+    assert run.outcomes[1].end_s < 2 and run.outcomes[2].hit_tokens == 16, "what the cache has left of it"

@@ -44,9 +44,12 @@ class Forecast(Policy):
         self._means, self._variances, self._ceilings = means, variances, ceilings
         z = self._z
         spreads = [sqrt(each) if each > 0.0 else 0.0 for each in variances]
-        self._tops = [mean + z * spread for mean, spread in zip(means, spreads, strict=True)]
-        # What a little more variance adds to z times the root, at most: the root's slope.
-        self._slopes = [0.5 * z / max(spread, 1.0) for spread in spreads]
+        # For a decision: what is expected at most; what a little more variance adds to it at most, by the root's slope; and
+        # what would be held if none ended.
+        self._stretches = [
+            (begin, end, mean + z * spread, 0.5 * z / (spread if spread > 1.0 else 1.0), ceiling)
+            for (begin, end), mean, spread, ceiling in zip(STRETCHES, means, spreads, ceilings, strict=True)
+        ]
 
     def outlook(self, state: State, request: Request, found_blocks: int) -> Outlook:
         # As _course for a request that begins, added to the sums without a list or a root: decide() waits for this.
@@ -58,16 +61,19 @@ class Forecast(Policy):
         first = rounded // block_tokens - found_blocks
         shift = int((request.prompt_tokens - found_blocks * block_tokens) / state.prefill_tokens_per_s / state.tpot_s)
         peak = 0.0
-        for (then, reach), top, slope, ceiling in zip(STRETCHES, self._tops, self._slopes, self._ceilings, strict=True):
+        for then, reach, top, slope, ceiling in self._stretches:
             then -= shift
             reach -= shift
             if reach <= 0:
                 top += first
                 ceiling += first
             elif then < most:
-                blocks = (rounded + (reach if reach < most else most)) // block_tokens - found_blocks
-                if branches > 1:
-                    blocks = blocks_of(request.prompt_tokens, min(reach, most), branches, block_tokens) - found_blocks
+                if reach > most:
+                    reach = most
+                if branches == 1:
+                    blocks = (rounded + reach) // block_tokens - found_blocks
+                else:
+                    blocks = blocks_of(request.prompt_tokens, reach, branches, block_tokens) - found_blocks
                 ceiling += blocks
                 if then <= 0:
                     top += blocks

@@ -14,6 +14,7 @@ from math import ceil, inf
 
 from oomctl.analyzers.capacity.admission.request import blocks_of
 from oomctl.analyzers.capacity.replay.blocks import BlockPool
+from oomctl.analyzers.capacity.replay.contexts import Contexts
 from oomctl.analyzers.capacity.replay.gate import Gate
 from oomctl.analyzers.capacity.replay.machine import Live, Machine
 from oomctl.analyzers.capacity.replay.outcome import Run
@@ -41,6 +42,7 @@ class Engine:
         self._extent_tokens = hash_tokens
         self._machine, self._gate, self._watch = machine, gate, watch
         self.pool = BlockPool(machine.total_blocks, self._extent_blocks)
+        self.contexts = Contexts(self.pool, machine)
         name = gate.state.policy.name if gate.state is not None else "engine"
         self.run = Run.of(workload, name, machine.total_blocks, machine.block_tokens)
         self.run.reasons = gate.reasons
@@ -77,14 +79,20 @@ class Engine:
     # What comes from outside
 
     def _take_in(self) -> None:
+        self.contexts.advance(self.now_s)
         while self._leaving and self._leaving[0][0] <= self.now_s:
             self._give_up(heapq.heappop(self._leaving)[1])
         while self._coming and self._coming[0][0] <= self.now_s:
             at_s, index = heapq.heappop(self._coming)
             job, outcome = self.run.jobs[index], self.run.outcomes[index]
-            job.begin()
-            outcome.arrival_s = at_s
-            self._watch.saw("arrived", at_s, job)
+            if outcome.arrival_s != outcome.arrival_s:  # not yet set
+                job.begin()
+                outcome.arrival_s = at_s
+                self._watch.saw("arrived", at_s, job)
+                back_s = self.contexts.back_s(job)
+                if back_s:
+                    heapq.heappush(self._coming, (at_s + back_s, index))
+                    continue
             limit = self._machine.waiting_limit
             if self._too_large(job):
                 self._reject(job, "too_large")
@@ -149,10 +157,14 @@ class Engine:
 
     def _close(self, job: Job) -> None:
         self._live.pop(job.index, None)
+        self.contexts.drop(job)
         job.end()
-        if job.next_turn is not None:
-            following = self.run.jobs[job.next_turn]
+        following = self._following(job)
+        if following is not None:
             heapq.heappush(self._coming, (self.now_s + following.pause_s, following.index))
+
+    def _following(self, job: Job) -> Job | None:
+        return None if job.next_turn is None else self.run.jobs[job.next_turn]
 
     # A step, or many alike
 
@@ -170,7 +182,11 @@ class Engine:
                 if live.computed_tokens == live.goal_tokens:
                     self._first_token(live)
             return True
-        next_s = min(self._coming[0][0] if self._coming else inf, self._leaving[0][0] if self._leaving else inf)
+        next_s = min(
+            self._coming[0][0] if self._coming else inf,
+            self._leaving[0][0] if self._leaving else inf,
+            self.contexts.next_s,
+        )
         if not self._decoding:
             if next_s == inf:
                 return False
@@ -203,7 +219,7 @@ class Engine:
             if life == live.life:
                 job = live.job
                 self._gate.produced(job, job.output_tokens, self.now_s)
-                self._stop(live)
+                self._stop(live, kept=self.contexts.keep(live, self._following(job), self.now_s))
                 outcome = self.run.outcomes[job.index]
                 outcome.fate, outcome.end_s = "finished", self.now_s
                 self._gate.left(job, self.now_s, finished=True)
@@ -221,10 +237,7 @@ class Engine:
             generated = self._generated(live)
             if kind == GROWTH:
                 branches = live.job.request.branches
-                while not self.pool.take(branches):
-                    if self._preempt_last() is live:
-                        break
-                if life != live.life:
+                if not self._take(branches, live):
                     continue
                 live.blocks += branches
                 heapq.heappush(due, (self.step + block_tokens, GROWTH, order, life, live))
@@ -249,10 +262,7 @@ class Engine:
             if live.order not in self.running or budget <= 0:
                 continue  # preempted by one before it, or left for a later step
             chunk = min(budget, live.goal_tokens - live.computed_tokens)
-            while not self._grow_prompt(live, chunk):
-                if self._preempt_last() is live:
-                    break
-            if live.order in self.running:
+            if self._grow_prompt(live, chunk):
                 scheduled.append((live, chunk))
                 budget -= chunk
         preempted = {id(live) for live, _ in scheduled if live.order not in self.running}
@@ -270,15 +280,22 @@ class Engine:
     def _admit(self, live: Live, budget: int) -> tuple[Live, int] | None:
         job = live.job
         prefix = job.request.prefix if self._machine.prefix_caching else ()
-        # The last token is always computed, for what follows it.
-        hit = self.pool.cached_extents(prefix, (live.goal_tokens - 1) // self._extent_tokens) if prefix else 0
-        found_tokens = hit * self._extent_tokens
+        kept = self.contexts.of(job)
+        if kept is not None and kept.in_pool:
+            hit, found_tokens, own = len(kept.extents), kept.tokens, kept.blocks
+        else:
+            # The last token is always computed, for what follows it.
+            hit = self.pool.cached_extents(prefix, (live.goal_tokens - 1) // self._extent_tokens) if prefix else 0
+            found_tokens, own = max(hit * self._extent_tokens, kept.tokens if kept is not None else 0), 0
         chunk = min(budget, live.goal_tokens - found_tokens)
-        wanted = self._blocks_for(live, found_tokens + chunk) - hit * self._extent_blocks
-        if wanted > self.pool.available_beside(prefix, hit):
-            return None
-        self.pool.hold(prefix[:hit])
-        live.extents, live.computed_tokens = hit, found_tokens
+        wanted = self._blocks_for(live, found_tokens + chunk) - hit * self._extent_blocks - own
+        revived = 0 if kept is not None and kept.in_pool else hit
+        while wanted > self.pool.available_beside(prefix, revived):
+            if not self.contexts.give_up_oldest(kept):
+                return None
+        self.contexts.claim(job)
+        self.pool.hold(prefix[:revived])
+        live.extents, live.blocks, live.computed_tokens = hit, own, found_tokens
         self._orders += 1
         live.order = self._orders
         self.running[live.order] = self._prefilling[live.order] = live
@@ -304,7 +321,7 @@ class Engine:
         """Take blocks for the next chunk, and name the extents that it completes."""
         after = live.computed_tokens + chunk
         wanted = self._blocks_for(live, after) - live.blocks - live.extents * self._extent_blocks
-        if not self.pool.take(wanted):
+        if not self._take(wanted, live):
             return False
         live.blocks += wanted
         if self._machine.prefix_caching and live.job.ids is not None:
@@ -340,15 +357,18 @@ class Engine:
 
     def _copy_on_write(self, live: Live, copies: int) -> None:
         """Each branch but one writes into a copy of the prompt's last, partly filled block."""
-        life = live.life
-        while not self.pool.take(copies):
-            if self._preempt_last() is live:
-                return
-        if life == live.life:
+        if self._take(copies, live):
             live.blocks += copies
             self.run.copied_blocks += copies
 
     # Ends
+
+    def _take(self, blocks: int, live: Live) -> bool:
+        """Take blocks from whoever has to give way; False if that was the request itself."""
+        while not self.pool.take(blocks):
+            if not self.contexts.give_up_oldest() and self._preempt_last() is live:
+                return False
+        return True
 
     def _preempt_last(self) -> Live:
         order = next(reversed(self.running))
@@ -364,14 +384,15 @@ class Engine:
         self._watch.saw("preempted", self.now_s, live.job, output_tokens=live.generated)
         return live
 
-    def _stop(self, live: Live) -> None:
-        """It holds nothing from now on; what has a name stays cached."""
+    def _stop(self, live: Live, *, kept: bool = False) -> None:
+        """It holds nothing from now on; what has a name stays cached. Or another has taken over what it held (kept)."""
         del self.running[live.order]
         self._prefilling.pop(live.order, None)
         if live.begun_step >= 0:
             self._decoding -= 1
         live.life += 1
         live.begun_step = -1
-        self.pool.give_back(live.blocks)
-        self.pool.let_go(live.job.request.prefix[: live.extents])
+        if not kept:
+            self.pool.give_back(live.blocks)
+            self.pool.let_go(live.job.request.prefix[: live.extents])
         live.blocks = live.extents = live.computed_tokens = 0

@@ -1,6 +1,7 @@
 """What an engine is, and what it keeps of a request that it works on."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from oomctl.analyzers.capacity.replay.workload import Job
 
@@ -16,6 +17,8 @@ class Machine:
         max_num_seqs, max_num_batched_tokens: As vLLM names them: sequences that run, tokens per step.
         prefix_caching: Whether blocks of ended requests stay cached.
         waiting_limit: Requests that may wait in the engine; None: any number.
+        tool_waits: What becomes of a context while its session waits for a tool: recompute leaves it to the cache.
+        bytes_per_token, link_bytes_per_s: Of contexts that go to the host.
     """
 
     total_blocks: int
@@ -26,6 +29,9 @@ class Machine:
     tpot_s: float = 0.03
     prefix_caching: bool = True
     waiting_limit: int | None = None
+    tool_waits: Literal["recompute", "preserve", "offload"] = "recompute"
+    bytes_per_token: int = 131_072
+    link_bytes_per_s: float = 25e9
 
 
 class Live:

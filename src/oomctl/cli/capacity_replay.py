@@ -18,6 +18,15 @@ if TYPE_CHECKING:
     from oomctl.analyzers.capacity.replay.workload import Options
     from oomctl.schemas.replay import Slo
 
+
+class ToolWaits(StrEnum):
+    """What becomes of a context while its session waits for a tool."""
+
+    RECOMPUTE = "recompute"
+    PRESERVE = "preserve"
+    OFFLOAD = "offload"
+
+
 BlocksOption = Annotated[int, typer.Option("--blocks", min=1, max=2**40, help="Blocks of the pool.")]
 PolicyOption = Annotated[
     str,
@@ -39,6 +48,9 @@ HistoryOption = Annotated[
 SeqsOption = Annotated[int, typer.Option("--max-num-seqs", min=1, help="Requests that run at once.")]
 BatchOption = Annotated[int, typer.Option("--max-num-batched-tokens", min=1, help="Tokens of a step.")]
 CachingOption = Annotated[bool, typer.Option("--prefix-caching/--no-prefix-caching", help="Keep what requests leave.")]
+WaitsOption = Annotated[
+    ToolWaits, typer.Option("--tool-waits", help="Of a context while its tool runs: to the cache, kept, or to the host.")
+]
 SpeedupOption = Annotated[float, typer.Option("--speedup", min=0.001, help="Play the arrivals so many times as fast.")]
 MaxOutputOption = Annotated[
     int | None,
@@ -91,6 +103,7 @@ def replay(
     max_num_seqs: SeqsOption = 256,
     max_num_batched_tokens: BatchOption = 8192,
     prefix_caching: CachingOption = True,
+    tool_waits: WaitsOption = ToolWaits.RECOMPUTE,
     speedup: SpeedupOption = 1.0,
     max_output_tokens: MaxOutputOption = None,
     branches: BranchesOption = 1,
@@ -127,7 +140,7 @@ def replay(
     wanted = default_rules(trace) if rules is None else read_rules(rules)
     workload = Workload(trace, options, assign(trace, wanted).to_list())
     plan = _plan(
-        blocks, block_size, max_num_seqs, max_num_batched_tokens, prefill_rate, tpot_ms, prefix_caching,
+        blocks, block_size, max_num_seqs, max_num_batched_tokens, prefill_rate, tpot_ms, prefix_caching, tool_waits,
         policy, compute.value, queue_limit, safety_blocks, history,
     )  # fmt: skip
     recorder = None if target is None else Recorder(policy)
@@ -165,6 +178,7 @@ def limit(
     max_num_seqs: SeqsOption = 256,
     max_num_batched_tokens: BatchOption = 8192,
     prefix_caching: CachingOption = True,
+    tool_waits: WaitsOption = ToolWaits.RECOMPUTE,
     speedup: SpeedupOption = 1.0,
     max_output_tokens: MaxOutputOption = None,
     session_gap: GapOption = 30.0,
@@ -179,7 +193,7 @@ def limit(
 
     trace = open_trace(paths, warn)
     plan = _plan(
-        blocks, block_size, max_num_seqs, max_num_batched_tokens, prefill_rate, tpot_ms, prefix_caching,
+        blocks, block_size, max_num_seqs, max_num_batched_tokens, prefill_rate, tpot_ms, prefix_caching, tool_waits,
         policy, "engine", queue_limit, safety_blocks, history,
     )  # fmt: skip
     options = _options(speedup, max_output_tokens, 1, session_gap, 0.0, 0.0, 0)
@@ -208,6 +222,7 @@ def _plan(
     prefill_rate: float,
     tpot_ms: float,
     prefix_caching: bool,
+    tool_waits: ToolWaits,
     policy: str,
     compute: str,
     queue_limit: int,
@@ -218,8 +233,9 @@ def _plan(
     from oomctl.analyzers.capacity.replay.policies import Plan
 
     machine = Machine(
-        blocks, block_size, max_num_seqs, max_num_batched_tokens, prefill_rate, tpot_ms / 1000, prefix_caching
-    )
+        blocks, block_size, max_num_seqs, max_num_batched_tokens, prefill_rate, tpot_ms / 1000, prefix_caching,
+        tool_waits=tool_waits.value,
+    )  # fmt: skip
     return Plan(machine, policy, compute, queue_limit, safety_blocks, _outputs(history))  # type: ignore[arg-type]
 
 
