@@ -130,6 +130,14 @@ def test_what_was_measured_is_kept_with_a_latency_beside_it(tmp_path: Path) -> N
     assert changes.latency_us == {"p50": (None, 900.0)}
 
 
+def test_what_is_known_on_both_sides_is_summed_by_rank(tmp_path: Path) -> None:
+    (tmp_path / "worker.log").write_text(PROFILED)
+    (tmp_path / "ledger.json").write_bytes(msgspec.json.encode(of(tmp_path, tensor_parallel=2)))
+    text = oomctl("ledger", "reconcile", str(tmp_path / "ledger.json"), str(tmp_path / "worker.log")).out
+    sums = [line.split() for line in text.splitlines() if "in all" in line]
+    assert [(line[0], line[5]) for line in sums] == [("0", "60.750"), ("1", "60.250")]
+
+
 def test_a_latency_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "ledger.json").write_bytes(msgspec.json.encode(of(tmp_path)))
     for wrong in ("p50", "p50=fast", "=1", "p50=-1", "p50=nan"):

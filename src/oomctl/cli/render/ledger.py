@@ -103,7 +103,7 @@ def _latency(value: float | None) -> str:
 
 
 def reconciled_text(found: list[Reconciled]) -> str:
-    """Predicted beside measured, newline at its end."""
+    """Predicted beside measured, and both together for each rank; newline at its end."""
     if not found:
         return "nothing was measured\n"
     lines = [f"{'rank':>4}  {'component':<12}{'predicted':>14}{'measured':>14}{'remainder':>14}  {'quality':<10}  line"]
@@ -113,4 +113,10 @@ def reconciled_text(found: list[Reconciled]) -> str:
             f"{one.rank:>4}  {one.component:<12}{_size(one.predicted_bytes):>14}{_size(one.measured_bytes):>14}{left:>14}"
             f"  {one.quality or '-':<10}  {one.line or '-'}"
         )
+    for rank in sorted({one.rank for one in found}):
+        both = [one for one in found if one.rank == rank and one.predicted_bytes is not None]
+        predicted, measured = sum(one.predicted_bytes or 0 for one in both), sum(one.measured_bytes for one in both)
+        if len(both) > 1:
+            left = f"{(measured - predicted) / GIB:+.3f} GiB"
+            lines.append(f"{rank:>4}  {'in all':<12}{_size(predicted):>14}{_size(measured):>14}{left:>14}")
     return "\n".join(lines) + "\n"
