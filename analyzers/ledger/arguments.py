@@ -48,6 +48,9 @@ def parse_engine(name: str, line: str, device: int | None = None) -> tuple[Engin
     if version:
         values["version"] = parse_version(version)
     notes: list[str] = []
+    if not version:
+        assumed = ".".join(map(str, values.get("version", Engine().version)))
+        notes.append(f"no version of {engine} was given: {assumed} is assumed")
     given: set[str] = set()
     passed: list[str] = []
     known, flags = (VLLM, VLLM_FLAGS) if engine == "vllm" else (SGLANG, SGLANG_FLAGS)
