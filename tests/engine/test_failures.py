@@ -118,7 +118,8 @@ def test_old_and_new_in_one_cgroup_until_the_kernel_kills_one_is_recovery(
 
 
 def test_a_kill_without_the_kernels_word_stays_undetermined(live: Any) -> None:
-    with live() as life:
+    # A pool that holds the whole load: a preemption would be an incident of its own.
+    with live(kv_blocks=512) as life:
         life.server.wait_ready()
         load.start(life.server.port, load.wishes(12, 900, seed=3))
         until(lambda: len(list(Recording.read(life.rings, final=False).of("core", "step"))) > 20)
