@@ -67,7 +67,7 @@ near_failure AS (
     INNER JOIN reported
         ON reported.stream = failed.stream
         AND reported.worker = failed.worker
-        AND reported.incarnation = failed.incarnation
+        AND reported.incarnation IS NOT DISTINCT FROM failed.incarnation
         AND (reported.seq <= failed.seq OR (reported.dumped AND reported.seq <= failed.seq + 400))
     WHERE reported.value IS NOT NULL
     QUALIFY row_number() OVER (

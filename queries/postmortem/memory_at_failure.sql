@@ -56,7 +56,7 @@ component AS (
     INNER JOIN memory
         ON memory.stream = failed.stream
         AND memory.worker = failed.worker
-        AND memory.incarnation = failed.incarnation
+        AND memory.incarnation IS NOT DISTINCT FROM failed.incarnation
         AND memory.seq < failed.seq
         AND (memory.rank = failed.rank OR memory.rank IS NULL OR failed.rank IS NULL)
     QUALIFY row_number() OVER (

@@ -36,7 +36,7 @@ counter AS (
 
 SELECT
     worker, 'request' AS told, ts, request_id, 1 AS requests, computed_tokens AS lost_tokens,
-    CASE WHEN next_event IN ('resumed', 'admitted') THEN greatest(computed_tokens - kept_tokens, 0) END
+    CASE WHEN next_event IN ('resumed', 'admitted') AND computed_tokens >= kept_tokens THEN computed_tokens - kept_tokens END
         AS recomputed_tokens,
     -kv_blocks_delta AS lost_blocks,
     CASE WHEN next_event IN ('resumed', 'admitted', 'swapped_in') THEN date_diff('microsecond', ts, next_ts) / 1e6 END

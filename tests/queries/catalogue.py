@@ -22,10 +22,10 @@ tests/queries/test_catalogue.py` writes it again.
     oomctl query incident.parquet memory_at --at "2026-05-04 10:00:41"
     oomctl query --show kv_blocks                 its SQL, to copy and change; run it with -f FILE.sql, -c or -i
 
-Every query runs on what every source gave: a log, a recording, a snapshot. Where nothing was recorded that it asks of, it
-says `not recorded: needs ...`; where it was and nothing in it answers, it says so too. Collectors are named as in
-[collecting.md](collecting.md): the agent ([agent.md](agent.md)), prometheus (a page of metrics), kv_events, nvml, host,
-otlp.
+Every query runs on what every source gave: a log, a recording, a snapshot, a capacity replay. Where nothing was recorded
+that it asks of, it says `not recorded: needs ...`; where it was and nothing in it answers, it says so too. Collectors are
+named as in [collecting.md](collecting.md): the agent ([agent.md](agent.md)), prometheus (a page of metrics), kv_events,
+nvml, host, otlp.
 Times are UTC, sizes bytes; NULL is "not observed". Parameters are options, `--window-s 30` for `window_s`.
 
 Those marked portable keep to SQL that other engines read. A test runs them in SQLite too, with equal rows; on Spark,

@@ -9,11 +9,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from oomctl import queries
+from oomctl.analyzers.capacity.replay.machine import Machine
+from oomctl.analyzers.capacity.replay.policies import Plan, play
+from oomctl.analyzers.capacity.replay.rows import Recorder
 from oomctl.analyzers.triage.groups import incidents
 from oomctl.collectors.artifacts.torch_snapshot.layout import read_document
 from oomctl.collectors.artifacts.torch_snapshot.table import load_events
 from oomctl.schemas import storage
 from oomctl.schemas.rows import Row, make_row
+from tests.capacity.played import workload
 from tests.queries.heap import snapshot
 from tests.queries.recording import recording
 from tests.scenarios.connected import connected
@@ -32,7 +36,7 @@ class Fixture:
 
     Attributes:
         scenario: Name in the catalogue; "hand" for HAND's rows, "recording" for those of
-            `recording`, "snapshot" for an allocator's, "empty" for none.
+            `recording`, "snapshot" for an allocator's, "replay" for a capacity replay's, "empty" for none.
         engine: Whose words.
         ranks: Tensor-parallel workers.
         incident: About which incident an evidence query is asked, counted in the order of their roots.
@@ -185,7 +189,7 @@ def database(fixture: Fixture, backwards: bool = False) -> "DuckDBPyConnection":
         load_events(connection, read_document(snapshot(), "heap.pickle", 0), rank=0)
         queries.install(connection)
         return connection
-    made = {"hand": HAND, "recording": recording(), "empty": ()}
+    made = {"hand": HAND, "recording": recording(), "replay": replay(), "empty": ()}
     if fixture.scenario in made:
         rows = made[fixture.scenario]
         connection = storage.connect()
@@ -193,6 +197,13 @@ def database(fixture: Fixture, backwards: bool = False) -> "DuckDBPyConnection":
         queries.install(connection)
         return connection
     return connected(fixture.scenario, engine=fixture.engine, ranks=fixture.ranks, backwards=backwards)
+
+
+def replay() -> Sequence[Row]:
+    """What `oomctl capacity replay --emit` keeps of forty requests for a pool that holds ten."""
+    recorder = Recorder("engine")
+    play(workload([(0.1 * n, 640, 100) for n in range(40)]), Plan(Machine(450)), recorder)
+    return recorder.rows
 
 
 def answer(folder: queries.Folder, name: str, backwards: bool = False) -> tuple[list[str], list[tuple[Any, ...]]]:

@@ -15,6 +15,7 @@ SOURCES = {
     "log": Fixture("decode_exhausted", "sglang", ranks=2),
     "recording": Fixture("recording"),
     "snapshot": Fixture("snapshot"),
+    "replay": Fixture("replay"),
 }
 KEPT = Path(__file__).parent / "sources.csv"
 
