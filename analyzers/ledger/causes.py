@@ -10,6 +10,7 @@ _BEARS: dict[str, tuple[str, ...]] = {
     "device_bytes": ("kv_pool",),
     "max_model_len": ("kv_pool", "workspace", "other"),
     "--enable-expert-parallel": ("weights", "collective", "activation", "other"),
+    "--cpu-offload-gb": ("weights", "kv_pool", "other"),
     "--mm-encoder-tp-mode": ("weights", "other"),
     "--max-num-seqs": _STEP,
     "--max-running-requests": _STEP,

@@ -55,6 +55,8 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     data_parallel: int = 1
     dp_attention: bool = False
     context_parallel: int = 1
+    offload_bytes: int = 0
+    """`--cpu-offload-gb`: weights of the layers that each rank keeps on the host."""
     encoder_whole: bool = False
     """`--mm-encoder-tp-mode data`: every rank holds the whole vision tower, and takes its share of the images."""
     redundant_experts: int = 0

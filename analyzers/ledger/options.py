@@ -42,6 +42,13 @@ def _several(text: str) -> bool:
     return positive(text) > 1
 
 
+def _gib(text: str) -> int:
+    value = float(text)
+    if not 0 <= value < 2**20:
+        raise ValueError
+    return int(value * 2**30)
+
+
 def _is_data(text: str) -> bool:
     return text == "data"
 
@@ -76,6 +83,7 @@ VLLM: dict[str, Reader] = {
     "--max-cpu-loras": ("cpu_loras", positive),
     "--num-speculative-tokens": ("draft_tokens", positive),
     "--mm-encoder-tp-mode": ("encoder_whole", _is_data),
+    "--cpu-offload-gb": ("offload_bytes", _gib),
 }
 """vLLM's options with a value."""
 VLLM_FLAGS: dict[str, tuple[str, Any]] = {
@@ -111,6 +119,7 @@ SGLANG: dict[str, Reader] = {
     "--swa-full-tokens-ratio": ("window_share", _share),
     "--mamba-full-memory-ratio": ("state_share", _ratio),
     "--max-mamba-cache-size": ("state_slots", positive),
+    "--cpu-offload-gb": ("offload_bytes", _gib),
 }
 """SGLang's options with a value."""
 SGLANG_FLAGS: dict[str, tuple[str, Any]] = {
@@ -121,6 +130,6 @@ SGLANG_FLAGS: dict[str, tuple[str, Any]] = {
 }
 # They move memory, and the ledger does not count it yet: said, never passed over.
 NOT_COUNTED = (
-    "--cpu-offload-gb", "--lora-paths", "--attn-cp-size", "--prefill-context-parallel-size",
+    "--lora-paths", "--attn-cp-size", "--prefill-context-parallel-size",
 )  # fmt: skip
 TYPES = {"auto", *DTYPE_BYTES}

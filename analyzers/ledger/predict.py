@@ -8,6 +8,7 @@ from oomctl.analyzers.ledger.checkpoint import Checkpoint
 from oomctl.analyzers.ledger.drafts import draft_tensors
 from oomctl.analyzers.ledger.engine import Engine
 from oomctl.analyzers.ledger.kv import layout
+from oomctl.analyzers.ledger.offload import offloaded
 from oomctl.analyzers.ledger.packing import Quantization
 from oomctl.analyzers.ledger.partition import stages
 from oomctl.analyzers.ledger.quantization import online
@@ -109,11 +110,12 @@ def _ranks(shape: ModelShape, engine: Engine, length: int, draft: ModelShape | N
             if draft is not None:
                 layers += draft.layers
                 tensors += draft_tensors(draft, shape, engine)
+        tensors, moved = offloaded(tensors, engine.offload_bytes)
         kept = () if shape.cache_unknown else layers
         kv = (sglang.layout if engine.name == "sglang" else layout)(kept, shape, engine, length)
         rank = Rank(
             shape=shape, engine=engine, stage=stage, stages=len(own), layers=layers, tensors=tuple(tensors), kv=kv,
-            max_model_len=length,
+            max_model_len=length, offloaded_bytes=moved,
         )  # fmt: skip
         found.append(rank)
     return found

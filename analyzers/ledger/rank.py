@@ -32,7 +32,9 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True):
     layers: tuple[Layer, ...]
     """Of this stage, with those that draft on the last one."""
     tensors: tuple[Tensor, ...]
-    """Every one that the rank holds once loading is done."""
+    """Every one that the rank's device holds once loading is done."""
+    offloaded_bytes: int = 0
+    """Of those that lie on the host instead."""
     kv: KvLayout
     max_model_len: int
 

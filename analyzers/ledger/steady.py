@@ -47,3 +47,8 @@ def weights(rank: Rank) -> Entries:
     rounding = steady_bytes(tensors) - sum(owners.values())
     formula = "blocks of the caching allocator less the tensors in them"
     yield rank.exact("weights", "allocator", "allocator rounding", rounding, formula, "PyTorch CUDACachingAllocator")
+    if rank.offloaded_bytes:
+        yield rank.exact(
+            "weights", "worker", "offloaded", rank.offloaded_bytes,
+            "tensors of the first layers until --cpu-offload-gb is full", "vLLM maybe_offload_to_cpu", place="host",
+        )  # fmt: skip

@@ -249,3 +249,15 @@ def test_graphs_grow_by_each_captured_size() -> None:
     each = entry(many, "each captured size").bytes or 0
     assert (many.total("graph_pool") or 0) - (fewer.total("graph_pool") or 0) == pytest.approx(each, abs=2)
     assert not any(one.owner == "each captured size" for one in of(configs.DENSE, eager=True).entries)
+
+
+def test_layers_on_the_host_leave_the_device() -> None:
+    whole, half = of(configs.DENSE), of(configs.DENSE, offload_bytes=2**20)
+    moved = entry(half, "offloaded")
+    assert moved.place == "host"
+    assert 2**20 <= (moved.bytes or 0) < 2**20 + 2 * 2 * 512 * 256, "the tensor that fills it goes whole"
+    assert (whole.total("weights") or 0) - (half.total("weights") or 0) == pytest.approx(moved.bytes, rel=0.01)
+    assert whole.pool is not None and half.pool is not None
+    assert half.pool.blocks > whole.pool.blocks
+    everything = of(configs.DENSE, offload_bytes=2**40)
+    assert {one.owner for one in everything.entries if one.component == "weights" and one.counts} >= {"embedding", "head"}

@@ -82,7 +82,8 @@ def test_arguments_as_people_write_them() -> None:
     assert own.loras == 1
     assert notes == []
     assert parse_engine("vllm", "--max-loras 4")[0].loras == 0
-    assert parse_engine("vllm==0.19.0", "--cpu-offload-gb 4")[1] == ["--cpu-offload-gb is not counted"]
+    assert parse_engine("sglang==0.5.6", "--lora-paths a=b")[1] == ["--lora-paths is not counted"]
+    assert parse_engine("vllm==0.19.0", "--cpu-offload-gb 0.5")[0].offload_bytes == 2**29
     assert parse_engine("vllm==0.19.0", "--port 8000 --nosuch 3")[1] == ["not looked at: --port, --nosuch"]
     assert parse_engine("vllm", "")[1] == ["no version of vllm was given: 0.19 is assumed"]
     with pytest.raises(OomctlError, match="--gpu-memory-utilisation is no option"):
