@@ -1,13 +1,15 @@
 """`oomctl explain`: it knows every word that a verdict prints."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import get_args
 
 import pytest
 
 from oomctl.analyzers.allocator import fit
-from oomctl.cli.explain import glossary
+from oomctl.analyzers.triage.causes import TOLD_BY_FIGURES
+from oomctl.cli import pages
 from oomctl.schemas.kinds_memory import COMPONENTS
 from oomctl.schemas.kinds_serving import PHASES
 from oomctl.schemas.verdict import CODES, Quality, Resource, Verdict
@@ -41,14 +43,17 @@ def tables_of_causes() -> Iterator[str]:
                 and isinstance(node.value, ast.Dict)
             ):
                 yield from (ast.literal_eval(value)[0] for value in node.value.values)
+            elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("CAUSES.get"):
+                yield ast.literal_eval(node.args[1])[0]  # where the part is not told
             elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "OTHER_DEATH":
                 yield ast.literal_eval(node.value)
 
 
 def causes() -> set[str]:
+    """All that `causes` of a verdict may name; what the fit test alone calls by other names is in TOLD_BY_FIGURES."""
     named = {word for call in calls("Cause") for key in call.keywords if key.arg == "cause" for word in texts(key.value)}
     named |= {word for call in calls("_cause") for argument in call.args[1:2] for word in texts(argument)}
-    return named | set(tables_of_causes()) | set(get_args(fit.Cause))
+    return (named | set(tables_of_causes()) | set(get_args(fit.Cause))) - set(TOLD_BY_FIGURES)
 
 
 def entries() -> set[str]:
@@ -68,7 +73,7 @@ VOCABULARIES = {
     "resource": set(get_args(Resource)),
     "quality": set(get_args(Quality)),
     "phase": set(PHASES),
-    "cause": causes(),
+    "fit test": set(get_args(fit.Cause)) & set(TOLD_BY_FIGURES),
     "memory": entries(),
     "collector": collectors(),
 }
@@ -76,9 +81,9 @@ VOCABULARIES = {
 
 @pytest.mark.parametrize("axis", VOCABULARIES)
 def test_every_word_is_explained(axis: str) -> None:
-    words = glossary()
+    words = pages.glossary()
     assert len(VOCABULARIES[axis]) >= 3
-    unknown = {word for word in VOCABULARIES[axis] if word not in words and word not in CODES}
+    unknown = {word for word in VOCABULARIES[axis] if word not in words and pages.find(word) is None}
     assert unknown == set()
 
 
@@ -86,7 +91,30 @@ def test_every_word_is_explained(axis: str) -> None:
 def test_a_word_is_known_however_it_is_typed(typed: str) -> None:
     ran = oomctl("explain", typed)
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.startswith("preemption_storm (cause): ")
+    assert ran.out.startswith("# preemption_storm: ")
+
+
+def test_every_cause_has_a_page_and_every_page_is_a_cause() -> None:
+    assert {"warm_up_peak", "graph_capture", "other_failure", "exhaustion"} <= causes()
+    assert {page.name for page in pages.causes()} == causes() - set(CODES)
+
+
+def test_all_pages_are_listed() -> None:
+    listed = oomctl("explain").out
+    for page in (*pages.classes(), *pages.causes(), *pages.questions()):
+        assert re.search(rf"\b{page.name}\b", listed), page.name
+    assert max(map(len, listed.splitlines())) <= 124
+
+
+def test_no_name_is_explained_in_two_places() -> None:
+    names = [page.name for page in (*pages.classes(), *pages.causes(), *pages.questions())] + list(pages.glossary())
+    assert len(names) == len(set(names))
+
+
+def test_a_word_has_one_line() -> None:
+    ran = oomctl("explain", "kv-blocks")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith("kv_blocks (resource): ")
     assert max(map(len, ran.out.splitlines())) <= 100
 
 

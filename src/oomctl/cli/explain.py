@@ -1,23 +1,18 @@
-"""`oomctl explain`: the page of a class, which lies beside the module that decides it; a word; an engine's options."""
+"""`oomctl explain`: the page of a class, a cause or a question; a word; an engine's options."""
 
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterator
 from textwrap import fill
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from oomctl.schemas.errors import ExitCode, OomctlError
 
+if TYPE_CHECKING:
+    from oomctl.cli.pages import Page
 
-@dataclass(frozen=True)
-class Page:
-    """An explain page: its first line is `# OOM001 load_time: one-line summary`."""
-
-    code: str
-    name: str
-    summary: str
-    text: str
+WIDTH = 100
 
 
 def explain(
@@ -25,23 +20,23 @@ def explain(
         str | None,
         typer.Argument(
             metavar="WORD",
-            help="OOM001 to OOM006, any word that a verdict prints, or an engine (vllm, ...); without it, all classes.",
+            help="OOM001 to OOM006, any word that a verdict prints (a cause, ...), a question that people get wrong, or an "
+            "engine (vllm, ...); without it, all of them.",
         ),
     ] = None,
 ) -> None:
-    """Print the page of a class or a word, or an engine's memory options, or list them."""
-    found = pages()
+    """Print the page of a class, cause, question, word or engine, or list them."""
+    from oomctl.cli import pages
+
     if code is None:
-        for page in found:
-            sys.stdout.write(f"{page.code}  {page.name:<{max(len(other.name) for other in found)}}  {page.summary}\n")
+        sys.stdout.writelines(_contents())
         return
     word = code.strip().lower().replace("-", "_").replace(" ", "_")
-    for page in found:
-        if word in (page.code.lower(), page.name):
-            sys.stdout.write(page.text.rstrip("\n") + "\n")
-            return
+    page = pages.find(word)
+    if page is not None:
+        sys.stdout.write(page.text.rstrip("\n") + "\n")
+        return
     from oomctl.analyzers.triage.remedies import options
-    from oomctl.cli.options import closest
 
     engine = options.load(code.lower())
     if engine is not None:
@@ -49,41 +44,38 @@ def explain(
 
         sys.stdout.write(page_of(engine))
         return
-    words = glossary()
+    words = pages.glossary()
     if word not in words:
-        known = [page.code for page in found]
-        if not word.startswith("oom"):
-            known += [*(page.name for page in found), *options.names(), *words]
-        hint = closest(word, known) or "`oomctl explain` lists the classes; a verdict's own words are known too"
-        raise OomctlError(f"no class, engine or word of a verdict {code!r}", hint, ExitCode.USAGE)
+        raise _unknown(code, word, list(words))
     for axis, meaning in words[word].items():
-        sys.stdout.write(fill(f"{word} ({axis}): {meaning}", 100, subsequent_indent="  ") + "\n")
+        sys.stdout.write(fill(f"{word} ({axis}): {meaning}", WIDTH, subsequent_indent="  ") + "\n")
 
 
-def glossary() -> dict[str, dict[str, str]]:
-    """What each word means, by where a verdict prints it."""
-    import tomllib
-    from importlib.resources import files
+def _contents() -> Iterator[str]:
+    from oomctl.analyzers.triage.remedies import options
+    from oomctl.cli import pages
 
-    text = (files("oomctl.analyzers") / "triage" / "glossary.toml").read_text(encoding="utf-8")
-    words: dict[str, dict[str, str]] = {}
-    for axis, entries in tomllib.loads(text).items():
-        for word, meaning in entries.items():
-            words.setdefault(word, {})[axis] = meaning
-    return words
+    yield from _listed(pages.classes())
+    yield "\nWhat people get wrong:\n"
+    yield from _listed(pages.questions())
+    for title, names in (("Causes", [page.name for page in pages.causes()]), ("Engines", options.names())):
+        yield f"\n{title}:\n" + fill(", ".join(names), WIDTH, break_on_hyphens=False) + "\n"
 
 
-def pages() -> list[Page]:
-    """All pages, in order of their codes."""
-    from importlib.resources import files
-
-    folder = files("oomctl.analyzers") / "triage"
-    entries = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".md"))
-    return sorted((_page((folder / name).read_text(encoding="utf-8")) for name in entries), key=lambda p: p.code)
+def _listed(found: "list[Page]") -> Iterator[str]:
+    width = max(len(page.name) for page in found)
+    for page in found:
+        yield f"{page.code}  {page.name:<{width}}  {page.summary}\n".lstrip()
 
 
-def _page(text: str) -> Page:
-    title = text.split("\n", 1)[0].lstrip("# ")
-    head, _, summary = title.partition(":")
-    code, _, name = head.partition(" ")
-    return Page(code, name.strip(), summary.strip(), text)
+def _unknown(code: str, word: str, words: list[str]) -> OomctlError:
+    from oomctl.analyzers.triage.remedies import options
+    from oomctl.cli import pages
+    from oomctl.cli.options import closest
+
+    known = [page.code for page in pages.classes()]
+    if not word.startswith("oom"):
+        found = [*pages.classes(), *pages.causes(), *pages.questions()]
+        known += [*(page.name for page in found), *options.names(), *words]
+    hint = closest(word, known) or "`oomctl explain` lists what is explained; a verdict's own words are known too"
+    return OomctlError(f"no class, engine or word of a verdict {code!r}", hint, ExitCode.USAGE)
