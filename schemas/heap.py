@@ -62,7 +62,6 @@ class History:
         stacks: Index into the snapshot's stacks, or NO_STACK.
         pools: Index of an entry to its pool, of those that are not the default one's.
         tells_pools: Whether entries tell their pool (PyTorch 2.12 on).
-        overflowed: Whether older entries were lost, where the file tells.
     """
 
     actions: list[str] = field(default_factory=list)
@@ -74,7 +73,6 @@ class History:
     stacks: "array[int]" = field(default_factory=_integers)
     pools: dict[int, PoolId] = field(default_factory=dict)
     tells_pools: bool = False
-    overflowed: bool | None = None
 
     def __len__(self) -> int:
         return len(self.actions)

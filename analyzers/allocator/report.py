@@ -200,7 +200,7 @@ def _shares(snapshot: Snapshot, live: list[Holder], found: list[Pool], by: Group
 
 def _notes(snapshot: Snapshot, found: list[Pool], tried: Fit | None) -> list[str]:
     notes = list(snapshot.problems)
-    if any(history.overflowed for history in snapshot.histories.values()):
+    if snapshot.settings.get("trace_alloc_overflowed") is True:
         notes.append("the history lost its oldest events: a peak before them is not seen")
     if tried is None and found:
         largest = max(pool.largest_free_block_bytes for pool in found)

@@ -83,7 +83,7 @@ def _of_many_devices(document: Document) -> Document:
     """A process of rank 3 on a node of eight."""
     for segment in document["segments"]:
         segment["device"] = 3
-    return document | {"device_traces": [[], [], [], *document["device_traces"], [], [], [], []]}
+    return document | {"device_traces": [*[[]] * 3, *document["device_traces"], *[[]] * 4]}
 
 
 def _of_the_documentation(document: Document) -> Document:

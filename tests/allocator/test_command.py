@@ -152,3 +152,11 @@ def test_a_folder_of_ranks(tmp_path: Path) -> None:
     assert page[0].startswith("RANKS")
     assert (page[1].split()[0], page[1].split()[-1]) == ("0", "exhaustion")
     assert (page[2].split()[0], page[2].split()[-1]) == ("1", "-")
+
+
+def test_a_history_that_lost_its_oldest_events_says_so(tmp_path: Path) -> None:
+    path, kept = tmp_path / "a.pickle", tmp_path / "kept.parquet"
+    path.write_bytes(pickle.dumps(document(segment(A, block(MIB)), trace=[oom(512, 0)], trace_alloc_overflowed=True)))
+    assert oomctl("import", str(path), "-o", str(kept)).code == 0
+    for file in (path, kept):
+        assert "lost its oldest events" in oomctl("snapshot", str(file)).out

@@ -1,5 +1,6 @@
 """The model against a recorded history: fed with its requests, does it do what the real allocator did?"""
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable
 
@@ -138,14 +139,18 @@ class Pools:
 
     def __init__(self, snapshot: Snapshot, device: int) -> None:
         private = [s for s in snapshot.segments if s.device == device and s.pool != DEFAULT_POOL]
-        self._ranges = [(s.address, s.address + s.total_bytes, s.pool) for s in private]
+        self._ranges = sorted((s.address, s.address + s.total_bytes, s.pool) for s in private)
+        self._starts = [start for start, _, _ in self._ranges]
 
     def of(self, history: History, n: int) -> PoolId:
         """The pool of an entry."""
         if history.tells_pools:
             return history.pools.get(n, DEFAULT_POOL)
-        address = history.addresses[n]
-        return next((pool for start, end, pool in self._ranges if start <= address < end), DEFAULT_POOL)
+        place = bisect_right(self._starts, history.addresses[n]) - 1
+        if place < 0:
+            return DEFAULT_POOL
+        _, end, pool = self._ranges[place]
+        return pool if history.addresses[n] < end else DEFAULT_POOL
 
 
 def _layout(segments: Iterable[Segment]) -> list[tuple[int, int, bool]]:

@@ -72,15 +72,15 @@ class _Reader:
         if type(traces) is not list:
             raise ValueError("device_traces is not a list")
         histories = {}
-        overflowed = settings.get("trace_alloc_overflowed")
         self._spend(len(traces))
-        if len(set(map(id, traces))) < len(traces):
+        told = [id(entries) for entries in traces if entries]
+        if len(set(told)) < len(told):
             raise ValueError("it repeats the trace of a device")
         for device, entries in enumerate(traces):
             if type(entries) is not list:
                 raise ValueError("a device's trace is not a list")
             if entries:
-                histories[device] = self._history(entries, overflowed if type(overflowed) is bool else None)
+                histories[device] = self._history(entries)
         divisions = settings.get("roundup_power2_divisions")
         each = {f"roundup_power2_divisions.{key}": value for key, value in _pairs(divisions)}
         scalars = {
@@ -133,10 +133,10 @@ class _Reader:
             stack=self._stacks.intern(frames),
         )
 
-    def _history(self, entries: list[Any], overflowed: bool | None) -> History:
+    def _history(self, entries: list[Any]) -> History:
         """The columns of a trace, emptied meanwhile: entries and columns never stand together in whole."""
         self._spend(len(entries))
-        history = History(overflowed=overflowed)
+        history = History()
         for start in range(0, len(entries), PART):
             part = entries[start : start + PART]
             entries[start : start + PART] = repeat(None, len(part))
