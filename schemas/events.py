@@ -6,9 +6,6 @@ from oomctl.schemas.kinds_failure import FAILURE_KINDS
 from oomctl.schemas.kinds_memory import MEMORY_KINDS
 from oomctl.schemas.kinds_serving import SERVING_KINDS
 
-SCHEMA_VERSION = 0
-"""Additive until 1. A file of a newer version is refused before a row is read."""
-
 KINDS: dict[str, Kind] = {kind.name: kind for kind in (*SERVING_KINDS, *MEMORY_KINDS, *FAILURE_KINDS)}
 
 SORT_KEY = ("kind", "worker", "rank", "stream", "seq")

@@ -4,7 +4,8 @@ from typing import Any
 
 from oomctl.schemas.common import COMMON
 from oomctl.schemas.declare import JSON_TYPES, Field
-from oomctl.schemas.events import KINDS, SCHEMA_VERSION
+from oomctl.schemas.events import KINDS
+from oomctl.schemas.version import SCHEMA_VERSION
 
 
 def _field(field: Field) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """The event table on disk and in DuckDB: loading rows, writing and reading Parquet, the version gate."""
 
 import os
-import re
 import secrets
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,16 +13,15 @@ import msgspec
 from oomctl.schemas import ddl, wide
 from oomctl.schemas.declare import Kind
 from oomctl.schemas.errors import ExitCode, OomctlError
-from oomctl.schemas.events import COMMON_NAMES, KINDS, SCHEMA_VERSION, SORT_KEY
+from oomctl.schemas.events import COMMON_NAMES, KINDS, SORT_KEY
 from oomctl.schemas.rows import Row
+from oomctl.schemas.version import SCHEMA_VERSION, VERSION_KEY, check_version
 
 if TYPE_CHECKING:
     import duckdb
 
-VERSION_KEY = "oomctl.schema_version"
 WRITER_KEY = "oomctl.writer"
 INCIDENT_KEY = "oomctl.incident_id"
-PARQUET_MAGIC = b"PAR1"
 NEEDED = ("stream", "seq", "kind")
 MAX_ROW_BYTES = 16 * 1024 * 1024
 CHUNK_ROWS = 122_880
@@ -227,25 +225,6 @@ def load_parquet(
             f"cannot read as Parquet ({name}): {reason}",
             "the file is damaged or is not Parquet: import it again",
         ) from error
-
-
-def check_version(version: str | None, name: str) -> None:
-    """Refuse what this version cannot read.
-
-    Raises:
-        OomctlError: If the version, as found in a file, is none of ours (None: there is none), or newer.
-    """
-    if version is None:
-        raise OomctlError(f"Parquet, but not written by oomctl ({name})", "give a file that `oomctl import` wrote")
-    if not re.fullmatch("[0-9]{1,9}", version):
-        raise OomctlError(
-            f"{version[:20]!r} is not a schema version of oomctl ({name})", "give a file that `oomctl import` wrote"
-        )
-    if int(version) > SCHEMA_VERSION:
-        raise OomctlError(
-            f"schema version {version} is newer than this oomctl reads, {SCHEMA_VERSION} ({name})",
-            "upgrade oomctl: pip install -U oomctl",
-        )
 
 
 def quoted(value: str) -> str:

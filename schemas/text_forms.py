@@ -17,8 +17,9 @@ from oomctl.schemas import ddl, storage
 from oomctl.schemas.common import COMMON
 from oomctl.schemas.declare import DUCKDB_TYPES, Field, Type
 from oomctl.schemas.errors import OomctlError
-from oomctl.schemas.events import KINDS, SCHEMA_VERSION
+from oomctl.schemas.events import KINDS
 from oomctl.schemas.rows import Row
+from oomctl.schemas.version import SCHEMA_VERSION, check_version
 
 if TYPE_CHECKING:
     import duckdb
@@ -196,7 +197,7 @@ def _ours(named: object, name: str) -> bool:
     """Whether a schema's name is that of an event table; one of a newer version is an error."""
     version = _NAMED.fullmatch(named) if isinstance(named, str) else None
     if version is not None:
-        storage.check_version(version[1], name)
+        check_version(version[1], name)
     return version is not None
 
 

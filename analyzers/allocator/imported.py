@@ -10,7 +10,7 @@ from typing import Any
 from oomctl.analyzers.allocator.recorded import assembled, pool_id
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.heap import DEFAULT_POOL, NO_STACK, UNKNOWN, History, Snapshot
-from oomctl.schemas.narrow import Rows, integers, meanings, values
+from oomctl.schemas.narrow import Rows, integers, meanings, numbers, values
 
 _STATE = {
     "segment": ("address", "total_bytes", "cuda_stream", "size_class", "pool_id", "expandable", "stack_id"),
@@ -41,21 +41,30 @@ def imported(path: Path, name: str) -> Iterator[Snapshot]:
 
 def _snapshots(rows: Rows, name: str) -> Iterator[Snapshot]:
     state = {kind: _state(rows, kind) for kind in _STATE}
-    histories = _parts(rows)
-    streams = sorted(state["segment"].keys() | histories.keys())
-    if not streams:
-        raise OomctlError(f"no allocator snapshot in it ({name})", "import one: oomctl import snapshot.pickle -o FILE")
-    for stream in streams:
+    found: dict[str, Snapshot] = {}
+    stacks: dict[str, dict[str, int]] = {}
+    for stream in sorted(set().union(*state.values())):
         segments, blocks, frames, settings = (state[kind].get(stream, []) for kind in _STATE)
-        snapshot, stack_ids = assembled(
+        found[stream], stack_ids = assembled(
             stream,
             segments=[(device, int(row[0], 16), row[1], int(row[2] or 0), *row[3:]) for device, *row in segments],
             blocks=[(device, int(row[0], 16), int(row[1], 16), *row[2:]) for device, *row in blocks],
             frames=[row[1:] for row in frames],
             settings=[(key, value) for _, section, key, value in settings if section == "allocator"],
         )
-        numbers = {stack_id: number for number, stack_id in enumerate(stack_ids)}
-        snapshot.histories = {device: _history(parts, numbers) for device, parts in histories.get(stream, {}).items()}
+        stacks[stream] = {stack_id: number for number, stack_id in enumerate(stack_ids)}
+    places: dict[tuple[str, int], array[int]] = defaultdict(lambda: array("q"))
+    # Each part is taken over before the next is read: what it held serves the next one.
+    for stream, device, columns in rows.of("alloc", ["ts", *(f"alloc.{column}" for column in _HISTORY)]):
+        snapshot = found.setdefault(stream, Snapshot(stream, [], {}, [], [], {}))
+        _add(snapshot.histories.setdefault(device or 0, History()), columns, stacks.get(stream, {}))
+        places[stream, device or 0] += integers(columns["alloc.n"], UNKNOWN)
+    told = [snapshot for _, snapshot in sorted(found.items()) if snapshot.devices]
+    if not told:
+        raise OomctlError(f"no allocator snapshot in it ({name})", "import one: oomctl import snapshot.pickle -o FILE")
+    for snapshot in told:
+        for device, history in snapshot.histories.items():
+            snapshot.histories[device] = _in_order(history, places[snapshot.name, device])
         yield snapshot
 
 
@@ -67,35 +76,26 @@ def _state(rows: Rows, kind: str) -> dict[str, list[tuple[Any, ...]]]:
     return found
 
 
-def _parts(rows: Rows) -> dict[str, dict[int, list[dict[str, Any]]]]:
-    """The parts of each stream's and device's history."""
-    found: dict[str, dict[int, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
-    for stream, device, columns in rows.of("alloc", ["ts", *(f"alloc.{name}" for name in _HISTORY)]):
-        found[stream][device or 0].append(columns)
-    return found
-
-
-def _history(parts: list[dict[str, Any]], numbers: dict[str, int]) -> History:
-    history = History()
-    places = array("q")
-    for part in parts:
-        if part["alloc.pool_id"].null_count < len(part["alloc.pool_id"]):
-            history.tells_pools = True
-            pools = enumerate(meanings(part["alloc.pool_id"], pool_id, DEFAULT_POOL), len(history))
-            history.pools |= {n: pool for n, pool in pools if pool != DEFAULT_POOL}
-        history.actions += meanings(part["alloc.action"], str, "")
-        history.addresses += array("q", meanings(part["alloc.address"], lambda told: int(told, 16), UNKNOWN))
-        history.sizes_bytes += integers(part["alloc.size_bytes"], UNKNOWN)
-        history.streams += array("q", meanings(part["alloc.cuda_stream"], int, UNKNOWN))
-        history.times_us += integers(part["ts"], UNKNOWN)
-        history.device_free_bytes += integers(part["alloc.device_free_bytes"], UNKNOWN)
-        history.stacks += array("q", meanings(part["alloc.stack_id"], lambda told: numbers.get(told, NO_STACK), NO_STACK))
-        places += integers(part["alloc.n"], UNKNOWN)
-    return history if places == array("q", range(len(places))) else _in_order(history, places)
+def _add(history: History, part: dict[str, Any], stacks: dict[str, int]) -> None:
+    """Append entries, as columns of Arrow; `stacks` has the number of each stack by its name."""
+    if part["alloc.pool_id"].null_count < len(part["alloc.pool_id"]):
+        history.tells_pools = True
+        pools = enumerate(meanings(part["alloc.pool_id"], pool_id, DEFAULT_POOL), len(history))
+        history.pools |= {n: pool for n, pool in pools if pool != DEFAULT_POOL}
+    history.actions += meanings(part["alloc.action"], str, "")
+    history.addresses += numbers(part["alloc.address"], lambda told: int(told, 16), UNKNOWN)
+    history.sizes_bytes += integers(part["alloc.size_bytes"], UNKNOWN)
+    history.streams += numbers(part["alloc.cuda_stream"], int, UNKNOWN)
+    history.times_us += integers(part["ts"], UNKNOWN)
+    history.device_free_bytes += integers(part["alloc.device_free_bytes"], UNKNOWN)
+    history.stacks += numbers(part["alloc.stack_id"], lambda told: stacks.get(told, NO_STACK), NO_STACK)
 
 
 def _in_order(history: History, places: Sequence[int]) -> History:
     """The entries by their index: a file that joins several keeps only each kind in order."""
+    # A sample: rows that were put in another order do not keep every 64th of them in its place.
+    if places[::64] == array("q", range(0, len(places), 64)) and places[-1] == len(places) - 1:
+        return history
     order = sorted(range(len(places)), key=places.__getitem__)
 
     def column(name: str) -> Any:

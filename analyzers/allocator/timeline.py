@@ -1,9 +1,9 @@
 """The history replayed: allocated and reserved after each event, anchored at the state that the snapshot ends with."""
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, compress
+from itertools import compress
 
 import msgspec
 
@@ -19,8 +19,8 @@ _RESERVES = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_
 class Timeline:
     """Bytes after each event, and where they peak; pending blocks count as allocated, as the allocator's `active` does."""
 
-    allocated_bytes: "array[int]"
-    reserved_bytes: "array[int]"
+    allocated_bytes: Sequence[int]
+    reserved_bytes: Sequence[int]
     peak: int
     """Index of the first event after which allocated was highest."""
 
@@ -46,12 +46,19 @@ def replay(snapshot: Snapshot, device: int) -> Timeline | None:
     if any(settings.divisions):
         sizes = [settings.block_bytes(max(size, 0)) for size in sizes]
     up, blocks = ROUND_BYTES - 1, -ROUND_BYTES
-    moves = [
-        size + up & blocks if action == "alloc" else -(size + up & blocks) if action in _FREES else 0
+    level = 0
+    levels = [
+        level := level + (size + up & blocks)
+        if action == "alloc"
+        else level - (size + up & blocks)
+        if action in _FREES
+        else level
         for action, size in zip(history.actions, sizes, strict=True)
     ]
-    levels = list(accumulate(moves, initial=active_end - sum(moves)))[1:]
-    return Timeline(array("q", levels), _steps(history, reserved_end), levels.index(max(levels)))
+    if active_end != level:
+        older = active_end - level
+        levels = [level + older for level in levels]
+    return Timeline(levels, _steps(history, reserved_end), levels.index(max(levels)))
 
 
 def holders_at_end(snapshot: Snapshot, device: int) -> list[Holder]:

@@ -24,8 +24,8 @@ import zstandard
 
 from oomctl.collectors.recorder.slots import Slots, all_rows
 from oomctl.schemas.errors import OomctlError
-from oomctl.schemas.events import SCHEMA_VERSION
 from oomctl.schemas.rows import Row
+from oomctl.schemas.version import SCHEMA_VERSION
 
 MAGIC = b"OOMCTLL\n"
 FORMAT_VERSION = 2

@@ -17,6 +17,7 @@ from oomctl.inputs import STDIN, Report, expand, label, opened, unreadable
 from oomctl.schemas import storage, text_forms, verdict
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.rows import Row
+from oomctl.schemas.version import PARQUET_MAGIC
 from oomctl.snapshots import load_snapshot_file
 from oomctl.spans import load_span_file
 from oomctl.tables import load_table
@@ -157,7 +158,7 @@ def _is_log(path: str) -> bool:
         with opened(path) as file:
             for name, stream, _ in members(file, label(path)):
                 head = stream.peek(text_forms.HEAD_BYTES)
-                return name == label(path) and not head.startswith((LIVE_MAGIC, storage.PARQUET_MAGIC))
+                return name == label(path) and not head.startswith((LIVE_MAGIC, PARQUET_MAGIC))
     except (OomctlError, OSError):
         pass
     return False

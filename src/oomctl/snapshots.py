@@ -2,15 +2,18 @@
 
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from oomctl.inputs import STDIN, Report, expand, label, on_disk
-from oomctl.schemas import verdict
 from oomctl.schemas.errors import ExitCode, OomctlError
 from oomctl.schemas.heap import Snapshot
-from oomctl.schemas.storage import PARQUET_MAGIC
-from oomctl.target import Target
+from oomctl.schemas.version import PARQUET_MAGIC
+
+if TYPE_CHECKING:
+    from oomctl.schemas.verdict import Input
+    from oomctl.target import Target
 
 HEAD_BYTES = 128
 _HEADS = re.compile(
@@ -33,9 +36,6 @@ def open_snapshots(paths: Sequence[str], report: Report) -> Iterator[Snapshot]:
     Raises:
         OomctlError: If none could be read, or one of a single argument.
     """
-    from oomctl.analyzers.allocator.imported import imported
-    from oomctl.collectors.artifacts.torch_snapshot import load_snapshot
-
     skipped: list[OomctlError] = []
     files = expand(paths, skipped.append)
     if STDIN in files:
@@ -43,7 +43,7 @@ def open_snapshots(paths: Sequence[str], report: Report) -> Iterator[Snapshot]:
     read = 0
     for path in files:
         try:
-            for snapshot in imported(Path(path), label(path)) if _is_parquet(path) else [load_snapshot(path, label(path))]:
+            for snapshot in _snapshots(path):
                 read += 1
                 yield snapshot
         except OomctlError as error:
@@ -60,6 +60,19 @@ def open_snapshots(paths: Sequence[str], report: Report) -> Iterator[Snapshot]:
         raise OomctlError(f"none of the {len(skipped)} inputs could be read", "give at least one allocator snapshot")
 
 
+def _snapshots(path: str) -> Iterable[Snapshot]:
+    """Those of a file; what reads the other kind of file is not loaded."""
+    with Path(path).open("rb") as file:
+        parquet = file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
+    if parquet:
+        from oomctl.analyzers.allocator.imported import imported
+
+        return imported(Path(path), label(path))
+    from oomctl.collectors.artifacts.torch_snapshot import load_snapshot
+
+    return [load_snapshot(path, label(path))]
+
+
 def looks_like_snapshot(head: bytes) -> bool:
     """Whether a file begins like a pickle of a list or a dict, or like a snapshot's JSON.
 
@@ -69,12 +82,7 @@ def looks_like_snapshot(head: bytes) -> bool:
     return _HEADS.match(head) is not None
 
 
-def _is_parquet(path: str) -> bool:
-    with Path(path).open("rb") as file:
-        return file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
-
-
-def load_snapshot_file(target: Target, name: str, stream: io.BufferedReader, path: str | None) -> verdict.Input | None:
+def load_snapshot_file(target: "Target", name: str, stream: io.BufferedReader, path: str | None) -> "Input | None":
     """Load a snapshot into the event table.
 
     Args:
@@ -91,7 +99,9 @@ def load_snapshot_file(target: Target, name: str, stream: io.BufferedReader, pat
     """
     if not looks_like_snapshot(stream.peek(HEAD_BYTES)):
         return None
-    from oomctl.collectors.artifacts.torch_snapshot import load_events, load_snapshot
+    from oomctl.collectors.artifacts.torch_snapshot import load_snapshot
+    from oomctl.collectors.artifacts.torch_snapshot.table import load_events
+    from oomctl.schemas import verdict
 
     target.refuse_known({name}, name)
     with on_disk(path, stream) as place:

@@ -7,6 +7,7 @@ from oomctl.inputs import Report, on_disk
 from oomctl.schemas import storage, text_forms, verdict
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.rows import Row
+from oomctl.schemas.version import PARQUET_MAGIC
 from oomctl.target import Target
 
 
@@ -29,7 +30,7 @@ def load_table(
         OomctlError: If it cannot be read, or holds a stream that was read from another input.
     """
     head = stream.peek(text_forms.HEAD_BYTES)
-    if head.startswith(storage.PARQUET_MAGIC):
+    if head.startswith(PARQUET_MAGIC):
         return _load_parquet(target, name, stream, path)
     if text_forms.is_jsonl(head):
         return _load_jsonl(target, name, stream, report)

@@ -10,11 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from oomctl.analyzers.allocator.imported import imported
-from oomctl.collectors.artifacts.torch_snapshot import load_events
 from oomctl.collectors.artifacts.torch_snapshot.layout import read_document
+from oomctl.collectors.artifacts.torch_snapshot.table import load_events
 from oomctl.schemas import storage, wide
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.heap import Snapshot
+from oomctl.schemas.version import VERSION_KEY
 from tests.allocator.causes import PAIRS
 from tests.allocator.heaps import MIB, block, document, free, segment
 from tests.allocator.layouts import LAYOUTS, laid_out
@@ -70,7 +71,7 @@ def test_rows_in_another_order_are_the_same_histories(many: tuple[list[Snapshot]
         turned.append(table.take(pa.array(rows[::-1] if kind == "alloc" else rows)))
     writer = pq.ParquetWriter(tmp_path / "turned.parquet", table.schema)
     with writer:
-        writer.add_key_value_metadata({storage.VERSION_KEY: "0"})
+        writer.add_key_value_metadata({VERSION_KEY: "0"})
         writer.write_table(pa.concat_tables(turned), row_group_size=50)
     assert _sorted(list(imported(tmp_path / "turned.parquet", "turned"))) == _sorted(snapshots)
 

@@ -2,10 +2,9 @@
 
 from oomctl.collectors.artifacts.torch_snapshot.layout import read_document
 from oomctl.collectors.artifacts.torch_snapshot.load import load
-from oomctl.collectors.artifacts.torch_snapshot.table import load_events
 from oomctl.schemas.heap import Snapshot
 
-__all__ = ["load_events", "load_snapshot"]
+__all__ = ["load_snapshot"]
 
 
 def load_snapshot(path: str, name: str | None = None) -> Snapshot:
