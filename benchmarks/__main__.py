@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks import biglog
+from benchmarks import biglog, incident
 from benchmarks.cpu import cost, cpu_s, imported, run
 from benchmarks.table import Result, show
 
@@ -42,6 +42,12 @@ def measure() -> Iterator[Result]:
     triage_s = cpu_s(["-m", "oomctl", "triage", str(EXAMPLE)], 5)
     yield Result("oomctl triage, 42 lines / python -c pass", triage_s / bare_s, 80)
     with tempfile.TemporaryDirectory(prefix="oomctl-bench-") as folder:
+        recording, page = Path(folder) / "incident.parquet", Path(folder) / "report.html"
+        incident.write(recording)
+        triage_s = cpu_s(["-m", "oomctl", "triage", str(recording)], 3)
+        report_s = cpu_s(["-m", "oomctl", "report", str(recording), "-o", str(page), "--force"], 3)
+        yield Result("oomctl report, ten minutes of 8 ranks: s of CPU beyond triage", report_s - triage_s, 6)
+        yield Result("MB of that page", page.stat().st_size / 1e6, 4)
         log = Path(folder) / "big.log"
         biglog.write(log, BIG_LOG_BYTES)
         re_s = min(float(run(["-c", RE_PASS, str(log)]).stdout) for _ in range(3))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import incident
 from oomctl.schemas import storage
 from oomctl.schemas.rows import make_row
 from tests.cli.run import oomctl
@@ -84,6 +85,13 @@ def test_a_browser_draws_every_chart_and_complains_of_nothing(
     assert "CONSOLE" not in said, said
     assert sum(tag == "svg" for tag, _ in page.tags) >= len(CHARTS)
     assert not any(tag == "img" for tag, _ in page.tags)
+
+
+@pytest.mark.slow
+def test_ten_minutes_of_eight_ranks_are_a_small_page(tmp_path: Path) -> None:
+    incident.write(tmp_path / "a.parquet")
+    assert oomctl("report", "a.parquet", "-o", "a.html", cwd=tmp_path).code == 0
+    assert (tmp_path / "a.html").stat().st_size < 4_000_000
 
 
 def test_a_log_alone_is_a_report(tmp_path: Path) -> None:

@@ -20,19 +20,27 @@ MAX_BARS = 40
 _TOLD = {"measured": "#4c78a8", "estimated": "#eeca3b", "unexplained": "#e45756", "total": "#9d9da1"}
 
 
-def values(records: Sequence[Record]) -> alt.InlineData:
-    """Rows as a chart takes them: the types are said in the encodings, nothing is guessed, and a text steers nothing."""
-    return alt.InlineData(
-        values=[
+class Tables:
+    """The rows of a specification's charts, which Altair never sees: it would check and copy each of them many times.
+
+    The types are said in the encodings, so that nothing is guessed; a text steers nothing.
+    """
+
+    def __init__(self) -> None:
+        self._tables: dict[str, list[Record]] = {}
+
+    def add(self, records: Sequence[Record]) -> alt.NamedData:
+        """The name by which a chart refers to some rows."""
+        name = f"table{len(self._tables)}"
+        self._tables[name] = [
             {key: escape(value) if isinstance(value, str) else value for key, value in record.items()} for record in records
         ]
-    )
+        return alt.NamedData(name)
 
-
-def spec_of(chart: "alt.Chart | alt.VConcatChart") -> Spec:
-    """The chart as data."""
-    spec: Spec = chart.to_dict()
-    return spec
+    def spec(self, chart: "alt.Chart | alt.VConcatChart") -> Spec:
+        """The chart as data, with its rows."""
+        spec: Spec = chart.to_dict()
+        return spec | {"datasets": self._tables}
 
 
 def waterfall(root: MemoryNode) -> Spec | None:
@@ -53,8 +61,9 @@ def waterfall(root: MemoryNode) -> Spec | None:
     if root.bytes:
         bars.append(_bar(root.name.replace("_", " "), 0, root.bytes, "total", root.note))
     order = [bar["part"] for bar in bars]
-    return spec_of(
-        alt.Chart(values(bars), width=WIDTH, height=alt.Step(22))
+    tables = Tables()
+    return tables.spec(
+        alt.Chart(tables.add(bars), width=WIDTH, height=alt.Step(22))
         .mark_bar()
         .encode(
             x=alt.X("from:Q", title="GiB"),
@@ -100,8 +109,9 @@ def ranks(answer: Answer) -> Spec | None:
         return None
     header = alt.Header(labelAngle=0, labelAlign="left", labelAnchor="start", orient="top")
     kept = sorted({bar["figure"] for bar in bars}, key=lambda name: -max(b["GiB"] for b in bars if b["figure"] == name))[:8]
-    return spec_of(
-        alt.Chart(values([bar for bar in bars if bar["figure"] in kept]), width=WIDTH, height=alt.Step(14))
+    tables = Tables()
+    return tables.spec(
+        alt.Chart(tables.add([bar for bar in bars if bar["figure"] in kept]), width=WIDTH, height=alt.Step(14))
         .mark_bar()
         .encode(
             x=alt.X("GiB:Q", title="GiB"),
@@ -125,8 +135,9 @@ def cohorts(answer: Answer) -> Spec | None:
     if not bars:
         return None
     order = [name.removesuffix("_tokens") for name in figures]
-    return spec_of(
-        alt.Chart(values(bars), width=WIDTH, height={"step": 12})
+    tables = Tables()
+    return tables.spec(
+        alt.Chart(tables.add(bars), width=WIDTH, height={"step": 12})
         .mark_bar()
         .encode(
             x=alt.X("tokens:Q", title="tokens"),
@@ -155,8 +166,9 @@ def heap(answer: Answer) -> Spec | None:
         ]
     if not bars:
         return None
-    return spec_of(
-        alt.Chart(values(bars), width=WIDTH, height=alt.Step(22))
+    tables = Tables()
+    return tables.spec(
+        alt.Chart(tables.add(bars), width=WIDTH, height=alt.Step(22))
         .mark_bar()
         .encode(
             x=alt.X("sum(GiB):Q", title="GiB"),

@@ -8,13 +8,13 @@ import altair as alt
 
 from oomctl.cli.render.text import escape
 from oomctl.report.answers import Answer, Record
-from oomctl.report.charts import GIB, WIDTH, Spec, spec_of, values
+from oomctl.report.charts import GIB, WIDTH, Spec, Tables
 from oomctl.report.thin import thin
 
 Layers: TypeAlias = alt.LayerChart | alt.FacetChart
 HEIGHT = 150
 MAX_REQUESTS = 60
-"""Drawn, those that held the most blocks."""
+"""Drawn: those that were there at the end, then those that held the most blocks."""
 NAMES = 120
 """Pixels for the names on the left, the same in each chart, so that one instant is one place."""
 X = alt.X("t:T", title=None, scale=alt.Scale(type="utc"))
@@ -28,19 +28,23 @@ def timeline(answers: Mapping[str, Answer], failed: Sequence[str]) -> Spec | Non
         failed: Times of the incidents, RFC 3339, which are marked in each chart.
     """
     marks = [{"t": _stamp(datetime.fromisoformat(text)), "what": "failure"} for text in failed]
+    tables = Tables()
+    marked = tables.add(marks)
     drawn = [
-        _lines("GiB by component", _memory(answers["memory_over_time"]), "GiB", marks),
-        _lines("GiB of the framework and the device", _allocator(answers["allocated_reserved_free"]), "GiB", marks),
-        _lines("share of the KV pool in use", _pool(answers["kv_blocks"]), "share", marks),
-        _lines("requests", _batch(answers["batch_over_time"]), "requests", marks),
-        _gantt(answers["request_spans"], marks),
+        _lines("GiB by component", _memory(answers["memory_over_time"]), "GiB", tables, marked),
+        _lines(
+            "GiB of the framework and the device", _allocator(answers["allocated_reserved_free"]), "GiB", tables, marked
+        ),
+        _lines("share of the KV pool in use", _pool(answers["kv_blocks"]), "share", tables, marked),
+        _lines("requests", _batch(answers["batch_over_time"]), "requests", tables, marked),
+        _gantt(answers["request_spans"], tables, marked),
     ]
     found = [chart for chart in drawn if chart is not None]
     if not found:
         return None
-    phases = _phases(answers["phases"], marks)
+    phases = _phases(answers["phases"], tables, marked)
     charts = [phases, *found] if phases is not None else found
-    return _zoomed(spec_of(alt.vconcat(*charts, spacing=8).resolve_scale(x="shared", color="independent")))
+    return _zoomed(tables.spec(alt.vconcat(*charts, spacing=8).resolve_scale(x="shared", color="independent")))
 
 
 def _zoomed(spec: Spec) -> Spec:
@@ -108,16 +112,16 @@ def _batch(answer: Answer) -> list[Record]:
     return _points(answer, figures, "requests")
 
 
-def _marked(main: alt.Chart, marks: Sequence[Record]) -> Layers:
-    rules = alt.Chart(values(marks)).mark_rule(color="#e45756", strokeDash=[4, 3]).encode(x=X, tooltip=["what:N", "t:T"])
+def _marked(main: alt.Chart, marks: alt.NamedData) -> Layers:
+    rules = alt.Chart(marks).mark_rule(color="#e45756", strokeDash=[4, 3]).encode(x=X, tooltip=["what:N", "t:T"])
     return alt.layer(main, rules)
 
 
-def _lines(title: str, points: Sequence[Record], value: str, marks: Sequence[Record]) -> Layers | None:
+def _lines(title: str, points: Sequence[Record], value: str, tables: Tables, marks: alt.NamedData) -> Layers | None:
     if not points:
         return None
     main = (
-        alt.Chart(values(points), width=WIDTH, height=HEIGHT, title=alt.Title(title, anchor="start", fontSize=12))
+        alt.Chart(tables.add(points), width=WIDTH, height=HEIGHT, title=alt.Title(title, anchor="start", fontSize=12))
         .mark_line(interpolate="step-after", point={"size": 9})
         .encode(
             x=X,
@@ -129,7 +133,7 @@ def _lines(title: str, points: Sequence[Record], value: str, marks: Sequence[Rec
     return _marked(main, marks)
 
 
-def _phases(answer: Answer, marks: Sequence[Record]) -> Layers | None:
+def _phases(answer: Answer, tables: Tables, marks: alt.NamedData) -> Layers | None:
     """Which phase of its life each worker was in."""
     told = [record for record in answer.records if record["started"] is not None and record["duration_s"] is not None]
     bars = [
@@ -143,7 +147,7 @@ def _phases(answer: Answer, marks: Sequence[Record]) -> Layers | None:
     if not bars:
         return None
     main = (
-        alt.Chart(values(bars), width=WIDTH, height=alt.Step(18), title=alt.Title("phase", anchor="start", fontSize=12))
+        alt.Chart(tables.add(bars), width=WIDTH, height=alt.Step(18), title=alt.Title("phase", anchor="start", fontSize=12))
         .mark_bar()
         .encode(
             x=X,
@@ -156,12 +160,13 @@ def _phases(answer: Answer, marks: Sequence[Record]) -> Layers | None:
     return _marked(main, marks)
 
 
-def _gantt(answer: Answer, marks: Sequence[Record]) -> Layers | None:
+def _gantt(answer: Answer, tables: Tables, marks: alt.NamedData) -> Layers | None:
     """Who was there, stretch by stretch, with the blocks held."""
-    most: dict[Any, int] = {}
+    most: dict[Any, tuple[bool, int]] = {}
     for record in answer.records:
-        most[record["request_id"]] = max(most.get(record["request_id"], 0), record["kv_blocks"] or 0)
-    shown = sorted(most, key=lambda request: -most[request])[:MAX_REQUESTS]
+        seen = (record["to_ts"] == record["at_ts"], record["kv_blocks"] or 0)
+        most[record["request_id"]] = max(most.get(record["request_id"], seen), seen)
+    shown = sorted(most, key=lambda request: most[request], reverse=True)[:MAX_REQUESTS]
     bars = [
         {
             "t": _stamp(record["from_ts"]), "t2": _stamp(record["to_ts"]), "request": record["request_id"],
@@ -173,10 +178,11 @@ def _gantt(answer: Answer, marks: Sequence[Record]) -> Layers | None:
     ]  # fmt: skip
     if not bars:
         return None
-    title = "requests, most KV blocks first" + (f": {len(shown)} of {len(most)}" if len(shown) < len(most) else "")
+    title = "requests, those there at the end first, then by KV blocks"
+    title += f": {len(shown)} of {len(most)}" if len(shown) < len(most) else ""
     states = ["waiting", "running", "preempted", "tool_wait", "held"]
     main = (
-        alt.Chart(values(bars), width=WIDTH, height=alt.Step(13), title=alt.Title(title, anchor="start", fontSize=12))
+        alt.Chart(tables.add(bars), width=WIDTH, height=alt.Step(13), title=alt.Title(title, anchor="start", fontSize=12))
         .mark_bar()
         .encode(
             x=X,
