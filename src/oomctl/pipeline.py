@@ -14,6 +14,7 @@ from msgspec import structs
 
 from oomctl import progress, rotation
 from oomctl.inputs import STDIN, Report, expand, label, opened, unreadable
+from oomctl.packed import Rotated
 from oomctl.schemas import storage, text_forms, verdict
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.rows import Row
@@ -124,20 +125,26 @@ def _load(target: Target, path: str, report: Report) -> list[verdict.Input]:
             from oomctl.recordings import load_recording
 
             return [load_recording(target, path, report)]
-        with opened(path) as file:
+        with Rotated(path) as rotated, opened(path) as file:
             target.watch(label(path), file)
             for name, stream, unpackers in members(file, label(path)):
                 empty = False
-                name = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+                name, raw = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"), name
                 try:
-                    plain = path if stream is file else None
-                    found.append(_load_member(target, name, stream, unpackers, plain, report))
+                    if rotated.takes(raw):
+                        chain = rotated.keep(raw, stream)
+                        found += _load_chain(target, chain, report) if chain is not None else []
+                    else:
+                        plain = path if stream is file else None
+                        found.append(_load_member(target, name, stream, unpackers, plain, report))
                 except OomctlError as error:
                     report(error)
                     continue
                 if problem := _problem(unpackers):
                     whole = False
                     report(OomctlError(f"{name}: {problem}; read what came before"))
+            for chain in rotated.rest():
+                found += _load_chain(target, chain, report)
         if empty:
             report(OomctlError(f"no files in archive ({label(path)})", "give the archive that holds the logs"))
     except OomctlError as error:
@@ -184,13 +191,20 @@ def _load_rotated(target: Target, paths: Sequence[str], report: Report) -> list[
             report(unreadable(name, error))
             yield None
 
-    chain = rotation.Chain(paths, part)
+    return _load_chain(target, rotation.Chain(paths, part), report, unpackers)
+
+
+def _load_chain(
+    target: Target, chain: rotation.Chain, report: Report, unpackers: "list[Unpacked] | None" = None
+) -> list[verdict.Input]:
+    """Read a rotated log, called like its newest file."""
+    name = label(chain.names[-1])
     try:
-        found = _load_log(target, label(paths[-1]), io.BufferedReader(chain), unpackers, report, chain)
+        found = _load_log(target, name, io.BufferedReader(chain), [] if unpackers is None else unpackers, report, chain)
     except OomctlError as error:
         report(error)
         return []
-    return [structs.replace(found, parts=tuple(map(label, paths)))]
+    return [structs.replace(found, parts=tuple(map(label, chain.names)))]
 
 
 def _load_member(

@@ -58,13 +58,16 @@ class Chain(io.RawIOBase):
     Args:
         names: What they are called.
         opened: Opens one by its name; what cannot be opened is reported there, and is None.
+
+    Attributes:
+        names: As given, oldest first.
     """
 
     def __init__(
         self, names: Sequence[str], opened: Callable[[str], AbstractContextManager[io.BufferedReader | None]]
     ) -> None:
         super().__init__()
-        self._names = names
+        self.names = tuple(names)
         self._starts = [0]
         self._lines = 0
         self._pieces = self._read(opened)
@@ -86,10 +89,10 @@ class Chain(io.RawIOBase):
     def place_of(self, line: int) -> tuple[str, int]:
         """(file, line of it) of a line of the whole, counted from 1."""
         number = bisect_right(self._starts, line - 1) - 1
-        return self._names[number], line - self._starts[number]
+        return self.names[number], line - self._starts[number]
 
     def _read(self, opened: Callable[[str], AbstractContextManager[io.BufferedReader | None]]) -> Iterator[bytes]:
-        for number, name in enumerate(self._names):
+        for number, name in enumerate(self.names):
             last = b"\n"
             with opened(name) as file:
                 while file is not None and (piece := file.read(1 << 16)):
@@ -99,5 +102,5 @@ class Chain(io.RawIOBase):
             if last != b"\n":
                 self._lines += 1
                 yield b"\n"
-            if number + 1 < len(self._names):
+            if number + 1 < len(self.names):
                 self._starts.append(self._lines)

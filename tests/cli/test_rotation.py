@@ -2,6 +2,9 @@
 
 import gzip
 import json
+import random
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -80,3 +83,46 @@ def test_recordings_are_not_joined(tmp_path: Path) -> None:
     recording(tmp_path / "x.log.1", "b")
     ran = oomctl("triage", ".", "--json", cwd=tmp_path)
     assert [entry["format"] for entry in json.loads(ran.out)["inputs"]] == ["parquet", "parquet"]
+
+
+@pytest.mark.parametrize("kind", ["tar.gz", "zip"])
+def test_a_rotated_log_in_an_archive_is_told_as_in_a_folder(tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "pod"
+    folder.mkdir()
+    rotated(folder)
+    packed = tmp_path / f"p.{kind}"
+    names = ["w.log", "w.log.1", "w.log.2.gz"]
+    if kind == "zip":
+        with zipfile.ZipFile(packed, "w") as archive:
+            for name in names:
+                archive.write(folder / name, f"pod/{name}")
+    else:
+        with tarfile.open(packed, "w:gz") as tar:
+            for name in names:
+                tar.add(folder / name, f"pod/{name}")
+    ran = oomctl("triage", packed.name, "--json", cwd=tmp_path)
+    assert (ran.code, ran.err) == (0, "")
+    (entry,) = json.loads(ran.out)["inputs"]
+    assert (entry["path"], entry["parts"]) == (
+        f"{packed.name}:pod/w.log", [f"{packed.name}:pod/{name}" for name in reversed(names)]
+    )  # fmt: skip
+    expected = json.loads(oomctl("triage", ".", "--json", cwd=folder).out)["incidents"]
+    told = json.loads(ran.out)["incidents"]
+    assert [(item["verdict"], item["class"], item["incarnation"]) for item in told] == [
+        (item["verdict"], item["class"], item["incarnation"]) for item in expected
+    ]
+    through = oomctl("triage", "-", "--json", cwd=tmp_path, stdin=packed.read_bytes())
+    assert len(json.loads(through.out)["inputs"]) == 3
+
+
+def test_an_archive_that_is_cut_off_gives_the_parts_that_it_holds(tmp_path: Path) -> None:
+    rotated(tmp_path)
+    (tmp_path / "w.log.1").write_bytes(random.Random(1).randbytes(50_000).hex().encode())
+    with tarfile.open(tmp_path / "p.tar", "w") as tar:
+        for name in ("w.log.2.gz", "w.log", "w.log.1"):
+            tar.add(tmp_path / name, name)
+    whole = (tmp_path / "p.tar").read_bytes()
+    (tmp_path / "p.tar").write_bytes(whole[:40_000])
+    ran = oomctl("triage", "p.tar", "--json", cwd=tmp_path)
+    assert ran.code == 0 and "cut off" in ran.err
+    assert json.loads(ran.out)["inputs"][0]["parts"][0] == "p.tar:w.log.2.gz"
