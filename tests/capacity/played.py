@@ -25,6 +25,10 @@ def trace(
 
 
 def workload(
-    requests: Sequence[tuple[float, int, int]], ids: Sequence[Sequence[int]] | None = None, **options: int
+    requests: Sequence[tuple[float, int, int]],
+    ids: Sequence[Sequence[int]] | None = None,
+    *,
+    block_tokens: int = 16,
+    branches: int = 1,
 ) -> Workload:
-    return Workload(trace(requests, ids), Options(**options))
+    return Workload(trace(requests, ids, block_tokens), Options(branches=branches))

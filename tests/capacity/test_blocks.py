@@ -19,7 +19,7 @@ def test_what_nobody_holds_is_found_until_its_blocks_are_wanted() -> None:
     assert (pool.held_blocks, pool.cached_blocks, pool.free_blocks) == (0, 6, 2)
     assert pool.cached_extents([1, 2, 3, 4], 4) == 3
     assert pool.take(3), "one extent is evicted, the last"
-    assert pool.cached_extents([1, 2, 3], 3) == 2 and pool.evicted_extents == 1
+    assert pool.cached_extents([1, 2, 3], 3) == 2 and pool.evicted_blocks == 2
     assert pool.available_beside([1, 2], 1) == 3
     pool.hold([1])
     assert not pool.take(4)
@@ -31,6 +31,18 @@ def test_a_second_copy_gets_no_name() -> None:
     pool = BlockPool(8, 1)
     _fill(pool, [7])
     assert pool.take(1) and not pool.name(7)
+    pool.check()
+
+
+def test_what_was_generated_is_evicted_in_its_turn_but_never_found() -> None:
+    pool = BlockPool(6, 1)
+    _fill(pool, [1])
+    assert pool.take(3)
+    pool.give_back(3, filled=2)
+    pool.let_go([1])
+    assert (pool.cached_blocks, pool.free_blocks) == (3, 3)
+    assert pool.take(4) and pool.cached_extents([1], 1) == 1, "older than the prompt before it"
+    assert pool.take(2) and pool.cached_extents([1], 1) == 0
     pool.check()
 
 
@@ -53,7 +65,7 @@ def test_blocks_are_conserved_and_a_held_one_is_never_freed(steps: list[tuple[in
                 holders.append((prompt[:named], wanted - 2 * (named - hit)))
         elif holders:
             extents, nameless = holders.pop(tree % len(holders))
-            pool.give_back(nameless)
+            pool.give_back(nameless, min(nameless, length))
             pool.let_go(extents)
         pool.check()
         for extents, _ in holders:

@@ -40,6 +40,7 @@ class Outcome:
         output_tokens: The same of the answer.
         ended_ns: When it ended, on the monotonic clock.
         detail: The error, where there was one.
+        cached_tokens: Of the prompt, found in the cache, as the server counted them; it tells only if it is started so.
     """
 
     wish: Wish
@@ -49,6 +50,7 @@ class Outcome:
     output_tokens: int | None
     ended_ns: int
     detail: str = ""
+    cached_tokens: int | None = None
 
 
 def wishes(
@@ -101,11 +103,11 @@ def ask(port: int, wish: Wish) -> Outcome:
         "stream": True,
         "stream_options": {"include_usage": True},
     }
-    chunks, prompt_tokens, output_tokens = 0, None, None
+    chunks, prompt_tokens, output_tokens, cached_tokens = 0, None, None, None
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
 
     def ended(state: str, detail: str = "") -> Outcome:
-        return Outcome(wish, state, chunks, prompt_tokens, output_tokens, time.monotonic_ns(), detail)
+        return Outcome(wish, state, chunks, prompt_tokens, output_tokens, time.monotonic_ns(), detail, cached_tokens)
 
     try:
         headers = {"Content-Type": "application/json", "X-Request-Id": wish.name}
@@ -126,6 +128,7 @@ def ask(port: int, wish: Wish) -> Outcome:
             if chunk.get("usage"):
                 prompt_tokens = chunk["usage"]["prompt_tokens"]
                 output_tokens = chunk["usage"]["completion_tokens"]
+                cached_tokens = (chunk["usage"].get("prompt_tokens_details") or {}).get("cached_tokens")
             if chunks == wish.hang_up_after:
                 return ended("hung_up")
         return ended("broken", "the stream had no end")

@@ -8,11 +8,15 @@ from oomctl.analyzers.capacity.admission.outputs import Outputs
 from oomctl.analyzers.capacity.admission.request import Request, blocks_of
 from oomctl.analyzers.capacity.admission.state import Outlook, Policy, Running, State
 
-HORIZONS = (0, 16, 48, 96, 192, 320, 512)
+HORIZONS = (0, 32, 64, 128, 192, 320, 512)
 """Output tokens from now on, at which the pool is looked at. Beyond the last one few of those that run now are left."""
 STRETCHES = tuple(pairwise((*HORIZONS, 768)))
 """From one horizon to the next: who is there at its begin has grown by its end."""
-Course: TypeAlias = tuple[list[float], list[float], list[int]]
+LAG = HORIZONS[1]
+
+
+Course: TypeAlias = tuple[list[float], list[float], list[int], int]
+"""Means, variances and largest blocks by horizon, and the tokens generated when that was worked out."""
 
 
 class Forecast(Policy):
@@ -100,7 +104,8 @@ class Forecast(Policy):
         now = 1.0 if output_tokens < 0 else stays[min(output_tokens, known)]
         means, variances, largest = [], [], []
         for horizon, end in STRETCHES:
-            then, reach = output_tokens + horizon, min(output_tokens + end, most)
+            # By the time this is worked out anew it has grown by up to LAG tokens more than others think.
+            then, reach = output_tokens + horizon, min(output_tokens + end + LAG, most)
             if then >= most and horizon:
                 means.append(0.0)
                 variances.append(0.0)
@@ -117,15 +122,17 @@ class Forecast(Policy):
             means.append(held)
             variances.append(held * (blocks - held))
             largest.append(blocks)
-        return means, variances, largest
+        return means, variances, largest, output_tokens
 
     def entered(self, state: State, running: Running) -> None:
         running.kept = self._course(state, running)
         self._change(None, running.kept)
 
     def produced(self, state: State, running: Running, before_blocks: int) -> None:
-        before, running.kept = running.kept, self._course(state, running)
-        self._change(before, running.kept)
+        # Until the first horizon has passed, what was expected then covers what was taken since.
+        if running.output_tokens - running.kept[3] >= LAG or running.kept[3] < 0:
+            before, running.kept = running.kept, self._course(state, running)
+            self._change(before, running.kept)
 
     def left(self, state: State, running: Running, finished: bool) -> None:
         if state.running:

@@ -10,28 +10,25 @@ class BlockPool:
     The model is that of vLLM V1: an extent that nobody holds stays cached until its blocks are wanted, the least recently
     used first, and of one request's the last first. So an extent never outlives those before it, and a cached prefix is
     found by bisection. One hash stands for `extent_blocks` blocks, since traces hash more tokens at once than an engine
-    has in a block.
+    has in a block. Full blocks of what a request generated stay cached as well, though a trace has no hash to find them by.
 
     Attributes:
         total_blocks: Of the pool.
         free_blocks: Neither held nor cached.
         held_blocks: In use by requests, an extent once.
-        evicted_extents: So far.
+        cached_blocks: Held by nobody, still filled.
+        evicted_blocks: So far.
     """
 
     def __init__(self, total_blocks: int, extent_blocks: int) -> None:
         self.total_blocks = total_blocks
         self.extent_blocks = extent_blocks
         self.free_blocks = total_blocks
-        self.held_blocks = 0
-        self.evicted_extents = 0
+        self.held_blocks = self.cached_blocks = self.evicted_blocks = 0
         self._holders: dict[int, int] = {}
-        self._cached: OrderedDict[int, None] = OrderedDict()
-
-    @property
-    def cached_blocks(self) -> int:
-        """Blocks that nobody holds, still filled with an extent."""
-        return len(self._cached) * self.extent_blocks
+        # Extent to its blocks, least recently used first; what has no name is there under a number below 0.
+        self._cached: OrderedDict[int, int] = OrderedDict()
+        self._nameless = 0
 
     @property
     def available_blocks(self) -> int:
@@ -66,6 +63,7 @@ class BlockPool:
             else:
                 del cached[each]
                 holders[each] = 1
+                self.cached_blocks -= self.extent_blocks
                 self.held_blocks += self.extent_blocks
 
     def take(self, blocks: int) -> bool:
@@ -74,9 +72,10 @@ class BlockPool:
             if blocks > self.available_blocks:
                 return False
             while blocks > self.free_blocks:
-                self._cached.popitem(last=False)
-                self.evicted_extents += 1
-                self.free_blocks += self.extent_blocks
+                _, evicted = self._cached.popitem(last=False)
+                self.cached_blocks -= evicted
+                self.evicted_blocks += evicted
+                self.free_blocks += evicted
         self.free_blocks -= blocks
         self.held_blocks += blocks
         return True
@@ -88,10 +87,14 @@ class BlockPool:
         self._holders[extent] = 1
         return True
 
-    def give_back(self, blocks: int) -> None:
-        """Return blocks without a name."""
-        self.free_blocks += blocks
+    def give_back(self, blocks: int, filled: int = 0) -> None:
+        """Return blocks without a name. Those that are filled stay cached, to be evicted in their turn."""
+        self.free_blocks += blocks - filled
         self.held_blocks -= blocks
+        if filled:
+            self._nameless -= 1
+            self._cached[self._nameless] = filled
+            self.cached_blocks += filled
 
     def let_go(self, extents: Sequence[int]) -> None:
         """End the part in extents, given in the order of the prompt: what nobody holds stays cached, its end the oldest."""
@@ -99,7 +102,8 @@ class BlockPool:
         for each in reversed(extents):
             if holders[each] == 1:
                 del holders[each]
-                cached[each] = None
+                cached[each] = self.extent_blocks
+                self.cached_blocks += self.extent_blocks
                 self.held_blocks -= self.extent_blocks
             else:
                 holders[each] -= 1
@@ -111,5 +115,6 @@ class BlockPool:
             AssertionError: If not.
         """
         assert self.free_blocks >= 0 and self.held_blocks >= len(self._holders) * self.extent_blocks
+        assert sum(self._cached.values()) == self.cached_blocks
         assert self.free_blocks + self.held_blocks + self.cached_blocks == self.total_blocks
         assert self._holders.keys().isdisjoint(self._cached) and all(count > 0 for count in self._holders.values())

@@ -68,7 +68,7 @@ class Engine:
             self._let_in()
             if not self._turn():
                 break
-        self.run.evicted_blocks = self.pool.evicted_extents * self._extent_blocks
+        self.run.evicted_blocks = self.pool.evicted_blocks
         return self.run
 
     @property
@@ -152,7 +152,7 @@ class Engine:
                 self.waiting.remove(live)
             self._gate.left(job, self.now_s, finished=False)
         outcome.fate, outcome.end_s = "cancelled", self.now_s
-        self._watch.saw("cancelled", self.now_s, job, output_tokens=self._generated(live) if live else 0)
+        self._watch.saw("cancelled", self.now_s, job, output_tokens=live.generated_by(self.step) if live else 0)
         self._close(job)
 
     def _close(self, job: Job) -> None:
@@ -234,7 +234,7 @@ class Engine:
             _, kind, order, life, live = heapq.heappop(due)
             if life != live.life:
                 continue
-            generated = self._generated(live)
+            generated = live.generated_by(self.step)
             if kind == GROWTH:
                 branches = live.job.request.branches
                 if not self._take(branches, live):
@@ -245,9 +245,6 @@ class Engine:
                 heapq.heappush(due, (self.step + TELL_TOKENS, TELL, order, life, live))
             self._gate.produced(live.job, generated, self.now_s)
             self._told = True
-
-    def _generated(self, live: Live) -> int:
-        return live.generated + (self.step - live.begun_step if live.begun_step >= 0 else 0)
 
     # Prompts
 
@@ -288,7 +285,7 @@ class Engine:
             hit = self.pool.cached_extents(prefix, (live.goal_tokens - 1) // self._extent_tokens) if prefix else 0
             found_tokens, own = max(hit * self._extent_tokens, kept.tokens if kept is not None else 0), 0
         chunk = min(budget, live.goal_tokens - found_tokens)
-        wanted = self._blocks_for(live, found_tokens + chunk) - hit * self._extent_blocks - own
+        wanted = live.blocks_for(found_tokens + chunk, self._machine.block_tokens) - hit * self._extent_blocks - own
         revived = 0 if kept is not None and kept.in_pool else hit
         while wanted > self.pool.available_beside(prefix, revived):
             if not self.contexts.give_up_oldest(kept):
@@ -311,16 +308,10 @@ class Engine:
         assert taken, "available_beside counted what could not be taken"
         return live, chunk
 
-    def _blocks_for(self, live: Live, tokens: int) -> int:
-        prompt = live.job.prompt_tokens
-        if tokens <= prompt:
-            return -(-tokens // self._machine.block_tokens)
-        return blocks_of(prompt, tokens - prompt, live.job.request.branches, self._machine.block_tokens)
-
     def _grow_prompt(self, live: Live, chunk: int) -> bool:
         """Take blocks for the next chunk, and name the extents that it completes."""
         after = live.computed_tokens + chunk
-        wanted = self._blocks_for(live, after) - live.blocks - live.extents * self._extent_blocks
+        wanted = live.blocks_for(after, self._machine.block_tokens) - live.blocks - live.extents * self._extent_blocks
         if not self._take(wanted, live):
             return False
         live.blocks += wanted
@@ -373,26 +364,26 @@ class Engine:
     def _preempt_last(self) -> Live:
         order = next(reversed(self.running))
         live = self.running[order]
-        live.generated = self._generated(live)
-        live.goal_tokens = live.job.prompt_tokens + max(0, live.generated)
+        generated = live.generated_by(self.step)
         outcome = self.run.outcomes[live.job.index]
         outcome.preemptions += 1
         self._preempted = True
         self._stop(live)
+        live.generated, live.goal_tokens = generated, live.job.prompt_tokens + generated
         self.waiting.appendleft(live)
         self._gate.retracted(live.job, self.now_s)
         self._watch.saw("preempted", self.now_s, live.job, output_tokens=live.generated)
         return live
 
     def _stop(self, live: Live, *, kept: bool = False) -> None:
-        """It holds nothing from now on; what has a name stays cached. Or another has taken over what it held (kept)."""
+        """It holds nothing from now on; what is full stays cached. Or another has taken over what it held (kept)."""
+        if not kept:
+            self.pool.give_back(live.blocks, live.filled(self.step, self._machine, self._extent_blocks))
+            self.pool.let_go(live.job.request.prefix[: live.extents])
         del self.running[live.order]
         self._prefilling.pop(live.order, None)
         if live.begun_step >= 0:
             self._decoding -= 1
         live.life += 1
         live.begun_step = -1
-        if not kept:
-            self.pool.give_back(live.blocks)
-            self.pool.let_go(live.job.request.prefix[: live.extents])
         live.blocks = live.extents = live.computed_tokens = 0

@@ -93,7 +93,7 @@ class Recorder(Watch):
             total_tokens=pool.total_blocks * block_tokens,
             prefix_query_tokens=self._query_tokens,
             prefix_hit_tokens=self._hit_tokens,
-            prefix_evicted_tokens=pool.evicted_extents * pool.extent_blocks * block_tokens,
+            prefix_evicted_tokens=pool.evicted_blocks * block_tokens,
             preempted_requests=self._preemptions,
             preempted_tokens=self._preempted_tokens,
         )
