@@ -15,7 +15,7 @@ PARALLEL := -n auto --dist loadfile
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo test test-fast test-engine test-failures engine check format format-check lint types imports sql bench bench-agent bench-capacity bench-live bench-recorder bench-snapshot accuracy accuracy-ledger clean
+.PHONY: help venv demo test test-fast test-engine test-failures engine check format format-check lint types imports sql bench bench-agent bench-capacity bench-live bench-recorder bench-snapshot accuracy accuracy-ledger docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +82,10 @@ accuracy: $(STAMP) ## how often a stated confidence is right
 
 accuracy-ledger: $(STAMP) ## how near the ledger comes to what engines printed (needs the shared data)
 	@$(PYTHON) -m benchmarks.ledger
+
+docs: $(STAMP) ## build the site into build/site (installs mkdocs at the first call)
+	@test -x $(BIN)/mkdocs || $(PIP_INSTALL) -e ".[docs]"
+	@$(BIN)/mkdocs build --strict --quiet
 
 venv: $(STAMP) ## make .venv and install into it; every other target does so by itself
 
