@@ -18,7 +18,8 @@ from oomctl.cli.app import app, run
 from oomctl.collectors.artifacts.logs.registry import READERS
 from oomctl.schemas.common import COMMON
 from oomctl.schemas.declare import Field
-from oomctl.schemas.events import KINDS, SCHEMA_VERSION
+from oomctl.schemas.events import KINDS
+from oomctl.schemas.version import SCHEMA_VERSION
 from tests.working_tree import ROOT
 
 DOCS = ROOT / "docs"
