@@ -99,4 +99,5 @@ def _tpot_s(entry: Entry) -> float:
 
 
 def _spread(values: Iterable[float]) -> Spread:
-    return spread(np.fromiter(values, dtype=np.float64))
+    # Times are differences of sums: below a nanosecond there is rounding only.
+    return spread(np.round(np.fromiter(values, dtype=np.float64), 9))
