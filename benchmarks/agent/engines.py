@@ -24,6 +24,9 @@ HOOKS = {
 }  # fmt: skip
 """The methods that the agent wraps and that a step calls."""
 
+_kept: list[Any] = []
+"""Clients: when one is collected, it shuts its engine down."""
+
 
 def make_core(model: Path, folder: Path, requests: int, tracked: int) -> Any:
     """An engine for so many requests at a time; its EngineCore.
@@ -43,6 +46,7 @@ def make_core(model: Path, folder: Path, requests: int, tracked: int) -> Any:
         model=str(model), max_model_len=1024, max_num_seqs=requests, block_size=BLOCK_TOKENS, enforce_eager=True,
         kv_cache_memory_bytes=blocks * BLOCK_TOKENS * 1024, enable_prefix_caching=True, max_num_batched_tokens=8192,
     )  # fmt: skip
+    _kept.append(made)
     return made.llm_engine.engine_core.engine_core
 
 

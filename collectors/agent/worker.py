@@ -130,10 +130,13 @@ class WorkerWatch:
             self._phase("serving")
         ring = self._rings.mine()
         if ring.active:
-            self._steps += 1
-            total, prefill = output.total_num_scheduled_tokens, _prefill_tokens(output)
+            self._steps = step_id = self._steps + 1
+            cached, decode, prefill = output.scheduled_cached_reqs, output.total_num_scheduled_tokens, 0
+            if output.scheduled_new_reqs or cached.resumed_req_ids or not all(cached.num_output_tokens):
+                prefill = _prefill_tokens(output)
+                decode -= prefill
             requests = len(output.num_scheduled_tokens)
-            ring.put(STEP, STEP.pack(self._steps, prefill, total - prefill, NULL_I32, requests, *_NOT_SEEN, b""))
+            ring.put(STEP, STEP.pack(step_id, prefill, decode, NULL_I32, requests, *_NOT_SEEN, b""))
 
     def _failed(self, error: Exception, requests: int = 0) -> None:
         try:
@@ -209,9 +212,7 @@ def _prefill_tokens(output: Any) -> int:
     found = 0
     for new in output.scheduled_new_reqs:
         found += scheduled[new.req_id]
-    outputs, resumed = cached.num_output_tokens, cached.resumed_req_ids
-    if resumed or not all(outputs):
-        for request_id, output_tokens in zip(cached.req_ids, outputs, strict=True):
-            if output_tokens == 0 or request_id in resumed:
-                found += scheduled[request_id]
+    for request_id, output_tokens in zip(cached.req_ids, cached.num_output_tokens, strict=True):
+        if output_tokens == 0 or request_id in cached.resumed_req_ids:
+            found += scheduled[request_id]
     return found
