@@ -39,17 +39,17 @@ class Part:
 
     Attributes:
         kind: Its kind.
-        fixed: Fields that are the same in all lines.
-        figures: (name, begin, end, how to read it) of the others, by their place in the whole line.
+        pattern: Its fields in the order in which the rules tell them, as of one line.
+        figures: (name, begin, end, how to read it) of those that differ, by their place in the whole line.
     """
 
     kind: str
-    fixed: dict[str, object]
+    pattern: dict[str, object]
     figures: tuple[tuple[str, int, int, Callable[[str], int | float]], ...]
 
     def fields(self, raw: str) -> dict[str, object]:
         """The fields of a line."""
-        found = self.fixed.copy()
+        found = self.pattern.copy()
         for name, begin, end, read in self.figures:
             found[name] = read(raw[begin:end])
         return found
@@ -79,11 +79,10 @@ def template(record: Record, told: Told) -> tuple[Part, ...] | None:
     offset = len(record.raw) - len(record.text)
     parts = []
     for position, (_, fact) in enumerate(told):
-        fixed, figures = {}, []
+        figures = []
         for name, value in fact.fields.items():
             values = [others[position][1].fields[name] for _, others in trials]
             if all(type(other) is type(value) and other == value for other in values):
-                fixed[name] = value
                 continue
             found = {
                 (begin + offset, end + offset): read
@@ -94,7 +93,7 @@ def template(record: Record, told: Told) -> tuple[Part, ...] | None:
             if len(found) != 1:
                 return None
             figures += [(name, *place, read) for place, read in found.items()]
-        parts.append(Part(fact.kind, fixed, tuple(figures)))
+        parts.append(Part(fact.kind, dict(fact.fields), tuple(figures)))
     return tuple(parts)
 
 
