@@ -49,11 +49,9 @@ def cohorts(
         raise OomctlError(f"cohorts are not printed as {chosen.value}", "use table or json", ExitCode.USAGE)
     found = read_cohorts(paths, rules, block_size, prefill_rate, tpot_ms, lru)
     if chosen is Format.JSON:
-        import msgspec
+        from oomctl.cli.render.data import document
 
-        from oomctl.cli.render.text import escape_json
-
-        sys.stdout.write(escape_json(msgspec.json.format(msgspec.json.encode(found)).decode()) + "\n")
+        sys.stdout.write(document(found))
         return
     from oomctl.cli.render.cohorts import cohorts_text
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from oomctl.cli.capacity_cohorts import PrefillOption, TraceArgument
-from oomctl.cli.capacity_replay import GapOption, print_json
+from oomctl.cli.capacity_replay import GapOption
 from oomctl.cli.options import JsonOption, page_width, use_colour
 
 
@@ -39,7 +39,9 @@ def pauses(
     costs = Costs(prefill_rate, max(1, token_bytes), max(1, per_s), link_busy)
     found = report(open_trace(paths, warn), costs, session_gap, subagents=subagents)
     if json:
-        print_json(found)
+        from oomctl.cli.render.data import document
+
+        sys.stdout.write(document(found))
         return
     from oomctl.cli.render.pauses import pauses_text
 

@@ -67,11 +67,9 @@ def pool(
         reasons=notes,
     )
     if chosen is Format.JSON:
-        import msgspec
+        from oomctl.cli.render.data import document
 
-        from oomctl.cli.render.text import escape_json
-
-        sys.stdout.write(escape_json(msgspec.json.format(msgspec.json.encode(report)).decode()) + "\n")
+        sys.stdout.write(document(report))
         return
     from oomctl.cli.render.token_pool import pool_text
 

@@ -12,10 +12,7 @@ from oomctl.cli.output import ForceOption
 from oomctl.schemas.errors import ExitCode, OomctlError
 
 if TYPE_CHECKING:
-    import msgspec
-
     from oomctl.analyzers.capacity.replay.policies import Plan
-    from oomctl.analyzers.capacity.replay.workload import Options
     from oomctl.schemas.replay import Slo
 
 
@@ -130,13 +127,13 @@ def replay(
     from oomctl.analyzers.capacity.replay.report import report
     from oomctl.analyzers.capacity.replay.rows import Recorder
     from oomctl.analyzers.capacity.replay.watch import SILENT
-    from oomctl.analyzers.capacity.replay.workload import Workload
+    from oomctl.analyzers.capacity.replay.workload import Options, Workload
     from oomctl.analyzers.capacity.rules import assign, default_rules, read_rules
     from oomctl.cli.boundary import warn
     from oomctl.traces import open_trace
 
     trace = open_trace(paths, warn)
-    options = _options(speedup, max_output_tokens, branches, session_gap, cancel_share, cancel_after, seed)
+    options = Options(speedup, max_output_tokens, branches, session_gap, cancel_share, cancel_after, seed)
     wanted = default_rules(trace) if rules is None else read_rules(rules)
     workload = Workload(trace, options, assign(trace, wanted).to_list())
     plan = _plan(
@@ -156,7 +153,9 @@ def replay(
         finally:
             connection.close()
     if json:
-        print_json(found)
+        from oomctl.cli.render.data import document
+
+        sys.stdout.write(document(found))
         return
     from oomctl.cli.render.replay import replay_text
 
@@ -188,6 +187,7 @@ def limit(
 ) -> None:
     """Search the highest rate or the smallest pool that keeps an SLO, and say what breaks first: memory or the SLO."""
     from oomctl.analyzers.capacity.replay.limit import limit as run
+    from oomctl.analyzers.capacity.replay.workload import Options
     from oomctl.cli.boundary import warn
     from oomctl.traces import open_trace
 
@@ -196,22 +196,16 @@ def limit(
         blocks, block_size, max_num_seqs, max_num_batched_tokens, prefill_rate, tpot_ms, prefix_caching, tool_waits,
         policy, "engine", queue_limit, safety_blocks, history,
     )  # fmt: skip
-    options = _options(speedup, max_output_tokens, 1, session_gap, 0.0, 0.0, 0)
+    options = Options(speedup, max_output_tokens, session_gap_s=session_gap)
     found = run(trace, options, plan, _slo(slo_ttft, slo_tpot_ms), share, search.value)
     if json:
-        print_json(found)
+        from oomctl.cli.render.data import document
+
+        sys.stdout.write(document(found))
         return
     from oomctl.cli.render.replay import limit_text
 
     sys.stdout.write(limit_text(found, page_width(), use_colour()))
-
-
-def _options(
-    speedup: float, max_output: int | None, branches: int, gap_s: float, cancel: float, cancel_after_s: float, seed: int
-) -> "Options":
-    from oomctl.analyzers.capacity.replay.workload import Options
-
-    return Options(speedup, max_output, branches, gap_s, cancel, cancel_after_s, seed)
 
 
 def _plan(
@@ -253,12 +247,3 @@ def _slo(ttft_s: float, tpot_ms: float) -> "Slo":
     from oomctl.schemas.replay import Slo
 
     return Slo(ttft_s=ttft_s, tpot_s=tpot_ms / 1000)
-
-
-def print_json(found: "msgspec.Struct") -> None:
-    """A result as indented JSON on stdout."""
-    import msgspec
-
-    from oomctl.cli.render.text import escape_json
-
-    sys.stdout.write(escape_json(msgspec.json.format(msgspec.json.encode(found)).decode()) + "\n")

@@ -69,7 +69,7 @@ def _rendered(result: "Triage", chosen: Format) -> str:
     from oomctl.cli.render import data
 
     if chosen is Format.JSON:
-        return data.triage_json(result)
+        return data.document(result)
     if chosen is Format.JSONL:
         return data.triage_jsonl(result)
     if chosen is Format.CSV:

@@ -2,11 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
+from oomctl.cli.render.data import document
 from oomctl.cli.render.markdown import triage_md
 from oomctl.cli.render.rows import plain, rows_md
-from oomctl.cli.render.text import escape_json, escape_md
+from oomctl.cli.render.text import escape_md
 from oomctl.report.build import Report, specs
 from oomctl.report.panels import SECTIONS
 
@@ -40,8 +39,7 @@ def as_json(report: Report) -> str:
         }
         for answer in report.answers.values()
     ]
-    document = msgspec.json.encode({"schema": SCHEMA, "triage": report.triage, "answers": answers})
-    return escape_json(msgspec.json.format(document, indent=2).decode()) + "\n"
+    return document({"schema": SCHEMA, "triage": report.triage, "answers": answers})
 
 
 def as_markdown(report: Report, stem: str | None) -> tuple[str, dict[str, bytes], str | None]:

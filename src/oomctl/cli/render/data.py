@@ -1,4 +1,4 @@
-"""A verdict for programs: JSON, JSON lines, CSV. What a terminal obeys is escaped, in JSON without loss."""
+"""What was found, for programs: JSON, JSON lines, CSV. What a terminal obeys is escaped, in JSON without loss."""
 
 import csv
 import io
@@ -14,9 +14,9 @@ CSV_COLUMNS = (
 )  # fmt: skip
 
 
-def triage_json(triage: Triage) -> str:
-    """The whole verdict, indented, fields in declared order."""
-    return escape_json(msgspec.json.format(msgspec.json.encode(triage), indent=2).decode()) + "\n"
+def document(value: object) -> str:
+    """One value as JSON, indented, the fields of a struct in declared order; a newline at its end."""
+    return escape_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()) + "\n"
 
 
 def triage_jsonl(triage: Triage) -> str:
