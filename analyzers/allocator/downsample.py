@@ -22,10 +22,13 @@ def envelope(values: Sequence[int], spans: int) -> list[Span]:
         values: One an event.
         spans: How many the drawing can show.
     """
-    length = len(values)
-    edges = [length * n // spans for n in range(spans + 1)]
     return [
-        Span(first, end - 1, min(values[first:end]), max(values[first:end]))
-        for first, end in itertools.pairwise(edges)
-        if end > first
+        Span(part.start, part.stop - 1, min(values[part.start : part.stop]), max(values[part.start : part.stop]))
+        for part in parts(len(values), spans)
     ]
+
+
+def parts(length: int, spans: int) -> list[range]:
+    """The places of so many values in so many spans at most, of nearly equal length; none is empty."""
+    edges = (length * n // spans for n in range(spans + 1))
+    return [range(first, end) for first, end in itertools.pairwise(edges) if end > first]

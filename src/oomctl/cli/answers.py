@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from oomctl.cli.options import Format, page_width, refuse_two, use_colour
+from oomctl.cli.output import refuse_existing, refuse_folder
 from oomctl.schemas.errors import ExitCode, OomctlError
 
 if TYPE_CHECKING:
@@ -52,11 +53,9 @@ class Answers:
         on_terminal = output is None and sys.stdout.isatty()
         self._on_terminal = on_terminal
         self._limit = (TABLE_ROWS if on_terminal and self.form is AnswerFormat.TABLE else None) if limit is None else limit
-        if output is not None and output.is_dir():
-            raise OomctlError(f"is a folder ({output})", "name a file in it: -o FOLDER/answer.csv", ExitCode.USAGE)
-        if output is not None and output.exists() and not force:
-            hint = "add --force, or write to another file"
-            raise OomctlError(f"file already exists, will not overwrite without --force ({output})", hint, ExitCode.USAGE)
+        if output is not None:
+            refuse_folder(output, "answer.csv")
+            refuse_existing(output, force)
         if on_terminal and self.form is AnswerFormat.PARQUET:
             raise OomctlError("Parquet is not for a terminal", "add -o FILE.parquet, or pipe it on", ExitCode.USAGE)
 

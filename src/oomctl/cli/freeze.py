@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from oomctl.schemas.errors import ExitCode, OomctlError
+from oomctl.schemas.errors import OomctlError
 
 
 def freeze(
@@ -22,6 +22,7 @@ def freeze(
     """
     from oomctl import __version__
     from oomctl.cli.boundary import note, warn
+    from oomctl.cli.output import refuse_existing
     from oomctl.cli.render.words import human, plural
     from oomctl.cli.units import parse_instant
     from oomctl.collectors.recorder.contents import load
@@ -31,12 +32,7 @@ def freeze(
     middle_us = parse_instant(around, "--around", time.time_ns() // 1000)
     if not is_recording(folder):
         raise OomctlError(f"not a recording ({folder})", "give the folder that `oomctl attach -o DIR` writes")
-    if output.exists() and not force:
-        raise OomctlError(
-            f"file already exists, will not overwrite without --force ({output})",
-            "add --force, or write to another file",
-            ExitCode.USAGE,
-        )
+    refuse_existing(output, force)
     span_us = int(minutes * 60e6)
     with connect() as connection:
         rows = load(connection, Folder(folder), warn, middle_us - span_us, middle_us + span_us)

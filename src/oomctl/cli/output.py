@@ -1,4 +1,4 @@
-"""The file that `oomctl import` and `oomctl export` write: its form, by its name, and when it may be written."""
+"""Files that commands write: when they may be written, and the form of an event table, by its name."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -35,8 +35,7 @@ def check(output: str, paths: list[str], force: bool) -> Path:
     from oomctl.inputs import expand
 
     target = Path(output)
-    if target.is_dir():
-        raise OomctlError(f"is a folder ({target})", "name a file in it: -o FOLDER/incident.parquet", ExitCode.USAGE)
+    refuse_folder(target, "incident.parquet")
     if target.suffix not in SUFFIXES:
         raise OomctlError(
             f"cannot tell the form of the output ({output})", f"end its name in {', '.join(SUFFIXES)}", ExitCode.USAGE
@@ -46,13 +45,36 @@ def check(output: str, paths: list[str], force: bool) -> Path:
     for path in expand(paths, lambda error: None):
         if Path(path).exists() and Path(path).samefile(target):
             raise OomctlError(f"output is one of the inputs ({target})", "write to another file", ExitCode.USAGE)
-    if not force:
+    refuse_existing(target, force)
+    return target
+
+
+def refuse_folder(target: Path, example: str) -> None:
+    """Refuse a folder.
+
+    Args:
+        target: As typed.
+        example: Name of a file that could be written into it.
+
+    Raises:
+        OomctlError: If it is one.
+    """
+    if target.is_dir():
+        raise OomctlError(f"is a folder ({target})", f"name a file in it: -o FOLDER/{example}", ExitCode.USAGE)
+
+
+def refuse_existing(target: Path, force: bool) -> None:
+    """Refuse to write over what is there.
+
+    Raises:
+        OomctlError: If there is something, and nobody said --force.
+    """
+    if target.exists() and not force:
         raise OomctlError(
             f"file already exists, will not overwrite without --force ({target})",
             "add --force, or write to another file",
             ExitCode.USAGE,
         )
-    return target
 
 
 def write(connection: "duckdb.DuckDBPyConnection", target: Path, rows: int) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from oomctl.cli.options import PathsArgument
+from oomctl.cli.output import refuse_existing, refuse_folder
 from oomctl.schemas.errors import ExitCode, OomctlError
 
 
@@ -44,7 +45,8 @@ def report(
     if output is None and chosen is ReportFormat.HTML and sys.stdout.isatty():
         raise OomctlError("a page is not for a terminal", "add -o report.html, or --format md", ExitCode.USAGE)
     if output is not None:
-        _refuse(output, force)
+        refuse_folder(output, "report.html")
+        refuse_existing(output, force)
     found = build(paths, warn, last)
     pictures: dict[str, bytes] = {}
     if chosen is ReportFormat.HTML:
@@ -61,14 +63,6 @@ def report(
     _write(output, text.encode())
     for name, picture in pictures.items():
         _write(output.with_name(name), picture)
-
-
-def _refuse(output: Path, force: bool) -> None:
-    if output.is_dir():
-        raise OomctlError(f"is a folder ({output})", "name a file in it: -o FOLDER/report.html", ExitCode.USAGE)
-    if output.exists() and not force:
-        hint = "add --force, or write to another file"
-        raise OomctlError(f"file already exists, will not overwrite without --force ({output})", hint, ExitCode.USAGE)
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from oomctl.report.answers import Answer, ask
@@ -78,8 +80,8 @@ def _maps(connection: "DuckDBPyConnection") -> list[str]:
     from oomctl.analyzers.allocator.recorded import recorded_state
     from oomctl.cli.render.heap_page import pool_maps
 
-    maps = []
-    for stream, device in snapshots[:MAPS]:
+    maps: list[str] = []
+    for stream, devices in groupby(snapshots[:MAPS], itemgetter(0)):
         seen, _ = recorded_state(connection, stream)
-        maps.append(pool_maps(seen, device))
+        maps += [pool_maps(seen, device) for _, device in devices]
     return maps

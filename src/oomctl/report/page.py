@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from oomctl.cli.render.heap_page import KEY
+from oomctl.cli.render.heap_page import KEY, text_block
 from oomctl.cli.render.heap_svg import text
 from oomctl.cli.render.rows import plain
 from oomctl.report.answers import Answer
@@ -115,7 +115,7 @@ def _table(answer: Answer) -> str:
     return (
         f"<details><summary>{text(query.title)} <small>{count}</small></summary>"
         f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{rest}'
-        f"<details><summary>SQL: {text(query.name)}</summary><pre>{_block(query.sql)}</pre></details></details>"
+        f"<details><summary>SQL: {text(query.name)}</summary><pre>{text_block(query.sql)}</pre></details></details>"
     )
 
 
@@ -129,10 +129,6 @@ def _cell(value: Any) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return f'<td class="n">{value:,}</td>' if isinstance(value, int) else f'<td class="n">{value:g}</td>'
     return f"<td>{text(str(value)[:400])}</td>"
-
-
-def _block(value: str) -> str:
-    return "\n".join(map(text, value.split("\n")))
 
 
 def _json(spec: "Spec") -> str:

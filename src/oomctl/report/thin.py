@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterable
 
+from oomctl.analyzers.allocator.downsample import parts
 from oomctl.report.answers import Record
 
 POINTS = 400
@@ -27,9 +28,7 @@ def thin(records: Iterable[Record], series: str, value: str) -> list[Record]:
 def _thinned(line: list[Record], value: str) -> list[Record]:
     if len(line) <= POINTS:
         return line
-    spans = POINTS // 2 - 1
     kept = {0, len(line) - 1}
-    for n in range(spans):
-        span = range(len(line) * n // spans, len(line) * (n + 1) // spans)
+    for span in parts(len(line), POINTS // 2 - 1):
         kept |= {min(span, key=lambda at: line[at][value]), max(span, key=lambda at: line[at][value])}
     return [line[at] for at in sorted(kept)]

@@ -6,7 +6,7 @@ from oomctl.cli.render.heap_svg import text
 from oomctl.cli.render.memory import allocator_line, cohort_line, figure, note, walk
 from oomctl.cli.render.page import omitted_line, read_line
 from oomctl.cli.render.sections import cascade_line, gain_line
-from oomctl.cli.render.words import alternative_name, circumstances, headline, human, place, plural
+from oomctl.cli.render.words import alternative_name, amount, circumstances, headline, place
 from oomctl.schemas.verdict import Citation, Evidence, Incident, MemoryNode, Remedy, Triage
 
 
@@ -58,11 +58,8 @@ def _remedies(title: str, remedies: list[Remedy]) -> str:
 def _why(incident: Incident) -> str:
     items = []
     for cause in incident.causes:
-        amounts = [human(cause.bytes)] if cause.bytes is not None else []
-        amounts += [plural(cause.tokens, "token")] if cause.tokens is not None else []
-        amount = f" ({', '.join(amounts)})" if amounts else ""
         detail = f": {text(cause.detail)}" if cause.detail else ""
-        items.append(f"<b>{text(cause.cause.replace('_', ' '))}</b>{amount}{detail}{_cites(cause.cites)}")
+        items.append(f"<b>{text(cause.cause.replace('_', ' '))}</b>{amount(cause)}{detail}{_cites(cause.cites)}")
     items += [_statement(evidence) for evidence in incident.evidence]
     if incident.cascade is not None and incident.cascade.failures > 0:
         items.append(text(cascade_line(incident.cascade)))

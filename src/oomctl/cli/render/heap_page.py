@@ -79,5 +79,5 @@ def page(sections: Iterable[str]) -> str:
 
 
 def text_block(value: str) -> str:
-    """Lines of a page that is escaped already, for HTML."""
+    """Lines of text for HTML: their ends stay, all else in them is shown and never obeyed."""
     return "\n".join(map(text, value.split("\n")))

@@ -4,7 +4,7 @@ from oomctl.cli.render.memory import allocator_line, cohort_line, memory_lines
 from oomctl.cli.render.page import omitted_line, read_line
 from oomctl.cli.render.sections import cascade_line, gain_line
 from oomctl.cli.render.text import code_md, escape_md, fence_md
-from oomctl.cli.render.words import circumstances, headline, human, place, plural
+from oomctl.cli.render.words import amount, circumstances, headline, place
 from oomctl.schemas.verdict import Alternative, Evidence, Incident, Remedy, Triage
 
 WIDTH = 120
@@ -57,11 +57,8 @@ def _remedies(title: str, remedies: list[Remedy]) -> list[str]:
 def _why(incident: Incident) -> list[str]:
     items = []
     for cause in incident.causes:
-        amounts = [human(cause.bytes)] if cause.bytes is not None else []
-        amounts += [plural(cause.tokens, "token")] if cause.tokens is not None else []
-        amount = f" ({', '.join(amounts)})" if amounts else ""
         detail = f": {cause.detail}" if cause.detail else ""
-        items.append(escape_md(f"Cause: {cause.cause}{amount}{detail}"))
+        items.append(escape_md(f"Cause: {cause.cause}{amount(cause)}{detail}"))
         items[-1] = f"- {items[-1]}"
     for evidence in incident.evidence:
         items += _statement(evidence)

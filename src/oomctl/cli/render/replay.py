@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from oomctl.cli.render.columns import Figure, percent, table
 from oomctl.cli.render.sheet import Sheet
-from oomctl.schemas.replay import CohortReplay, Limit, Replay, Slo
+from oomctl.schemas.replay import CohortReplay, Limit, Probe, Replay, Slo
 
 
 def replay_text(found: Replay, width: int, colour: bool) -> str:
@@ -66,8 +66,8 @@ def limit_text(found: Limit, width: int, colour: bool) -> str:
     return sheet.text()
 
 
-def _value(tries: Sequence[object], searched: str) -> str:
-    values = [one.value for one in tries if hasattr(one, "value")]
+def _value(tries: Sequence[Probe], searched: str) -> str:
+    values = [one.value for one in tries]
     return _number(min(values) if searched == "rate" else max(values))
 
 

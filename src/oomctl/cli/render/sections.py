@@ -2,7 +2,7 @@
 
 from oomctl.cli.render.memory import allocator_line, cohort_line, memory_lines
 from oomctl.cli.render.sheet import Sheet
-from oomctl.cli.render.words import alternative_name, circumstances, headline, human, place, plural
+from oomctl.cli.render.words import alternative_name, amount, circumstances, headline, human, place, plural
 from oomctl.schemas.verdict import Cascade, Citation, Evidence, Incident, Remedy
 
 CITES = 3
@@ -65,12 +65,9 @@ def _why(sheet: Sheet, incident: Incident) -> None:
         return
     sheet.heading("WHY")
     for number, cause in enumerate(incident.causes, 1):
-        amounts = [human(cause.bytes)] if cause.bytes is not None else []
-        amounts += [plural(cause.tokens, "token")] if cause.tokens is not None else []
-        amount = f" ({', '.join(amounts)})" if amounts else ""
         detail = f": {cause.detail}" if cause.detail else ""
         lead = "Cause" if len(incident.causes) == 1 else f"Cause {number}"
-        sheet.wrapped(f"{lead}: {cause.cause.replace('_', ' ')}{amount}{detail}", indent=2, hang=2)
+        sheet.wrapped(f"{lead}: {cause.cause.replace('_', ' ')}{amount(cause)}{detail}", indent=2, hang=2)
         _cites(sheet, cause.cites)
     for evidence in incident.evidence:
         _statement(sheet, evidence)

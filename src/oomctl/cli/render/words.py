@@ -1,6 +1,6 @@
 """Figures and labels as a reader says them."""
 
-from oomctl.schemas.verdict import Alternative, Citation, Incident
+from oomctl.schemas.verdict import Alternative, Cause, Citation, Incident
 
 VERDICTS = {
     "oom": "OUT OF MEMORY",
@@ -39,6 +39,13 @@ def human(count: int | None) -> str:
 def plural(count: int, noun: str, many: str | None = None) -> str:
     """1 line, 2 lines."""
     return f"{count:,} {noun if count == 1 else many or noun + 's'}"
+
+
+def amount(cause: Cause) -> str:
+    """What a cause took, ` (1.33 GiB, 512 tokens)`; nothing where it is not told."""
+    told = [human(cause.bytes)] if cause.bytes is not None else []
+    told += [plural(cause.tokens, "token")] if cause.tokens is not None else []
+    return f" ({', '.join(told)})" if told else ""
 
 
 def label(incident: Incident) -> str:
