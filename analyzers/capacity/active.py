@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from oomctl.analyzers.capacity.trace import Prefixes, Trace
+from oomctl.schemas.trace import Prefixes, Trace
 
 Index = npt.NDArray[np.int64]
 

@@ -18,9 +18,9 @@ from oomctl.analyzers.capacity.prefix import (
 from oomctl.analyzers.capacity.rules import OTHER, Rule, assign, default_rules
 from oomctl.analyzers.capacity.sessions import Links, links, parts, pauses, revision, turns
 from oomctl.analyzers.capacity.spread import spread, spread_over_time
-from oomctl.analyzers.capacity.trace import Trace
 from oomctl.analyzers.capacity.traps import arrival_resolution_s
 from oomctl.schemas.cohorts import Arrivals, Branches, Cohort, Cohorts, Concurrency, Prefix, Trap, Window
+from oomctl.schemas.trace import Trace
 
 Index = npt.NDArray[np.int64]
 ALL = "all"

@@ -12,10 +12,10 @@ from oomctl.analyzers.capacity.pool import blocks_of
 from oomctl.analyzers.capacity.prefix import hit_tokens, sharing
 from oomctl.analyzers.capacity.rules import OTHER, Rule, assign, default_rules
 from oomctl.analyzers.capacity.spread import spread, spread_over_time
-from oomctl.analyzers.capacity.trace import Trace
 from oomctl.schemas.cohorts import Spread, Trap
 from oomctl.schemas.ledger import Ledger
 from oomctl.schemas.token_pool import Allocation, Fit, Headroom, Model, PoolReport, TokenPool
+from oomctl.schemas.trace import Trace
 
 Index = npt.NDArray[np.int64]
 PAGE_BYTES = (64 << 10, 2 << 20)

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from oomctl.analyzers.capacity.trace import Prefixes
+from oomctl.schemas.trace import Prefixes
 
 Index = npt.NDArray[np.int64]
 NONE = -1

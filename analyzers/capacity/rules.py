@@ -10,8 +10,8 @@ from typing import Any
 
 import polars as pl
 
-from oomctl.analyzers.capacity.trace import COLUMNS, Trace
 from oomctl.schemas.errors import ExitCode, OomctlError
+from oomctl.schemas.trace import COLUMNS, Trace
 
 OTHER = "other"
 MAX_RULES = 100

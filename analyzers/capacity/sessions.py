@@ -9,8 +9,8 @@ import polars as pl
 from oomctl.analyzers.capacity.prefix import NONE, hit_tokens, shared_with_previous
 from oomctl.analyzers.capacity.quantiles import quantile
 from oomctl.analyzers.capacity.spread import spread
-from oomctl.analyzers.capacity.trace import Trace
 from oomctl.schemas.cohorts import Depth, Long, Parts, Pauses, Revision, Turns
+from oomctl.schemas.trace import Trace
 
 Index = npt.NDArray[np.int64]
 DEPTHS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512)

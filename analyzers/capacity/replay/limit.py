@@ -9,8 +9,8 @@ from oomctl.analyzers.capacity.replay.outcome import Run
 from oomctl.analyzers.capacity.replay.policies import Plan, play
 from oomctl.analyzers.capacity.replay.report import good_share
 from oomctl.analyzers.capacity.replay.workload import Options, Workload
-from oomctl.analyzers.capacity.trace import Trace
 from oomctl.schemas.replay import Limit, Probe, Slo
+from oomctl.schemas.trace import Trace
 
 ENDLESS_BLOCKS = 2**40
 WIDEST = 64.0

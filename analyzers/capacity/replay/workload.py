@@ -6,9 +6,8 @@ from math import inf
 from random import Random
 
 from oomctl.analyzers.capacity.admission.request import ANYONE, Request, Scope
-from oomctl.analyzers.capacity.trace import Trace
 from oomctl.schemas.errors import ExitCode, OomctlError
-from oomctl.schemas.trace import Ids
+from oomctl.schemas.trace import Ids, Trace
 
 
 @dataclass(slots=True)

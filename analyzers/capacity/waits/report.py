@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 
 from oomctl.analyzers.capacity.sessions import links
-from oomctl.analyzers.capacity.trace import Trace
 from oomctl.analyzers.capacity.waits.play import ByOracle, ByRule, Played, play
 from oomctl.analyzers.capacity.waits.rule import Rule
 from oomctl.analyzers.capacity.waits.waste import Costs, Pauses, totals
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.pauses import Outcome, PauseReport, Threshold, Waste
+from oomctl.schemas.trace import Trace
 
 CONTEXTS = (4_000, 16_000, 32_000, 64_000, 128_000, 256_000, 512_000)
 FOLDS = 2
