@@ -1,9 +1,6 @@
 """The page of `oomctl snapshot --html`: complete without a network or a script, small, and it loses no peak."""
 
 import pickle
-import shutil
-import subprocess
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +14,8 @@ from oomctl.cli.render.heap_svg import _pieces
 from oomctl.collectors.artifacts.torch_snapshot.layout import read_document
 from tests.allocator.heaps import MIB, block, document, free, segment
 from tests.allocator.test_model import fragmented
+from tests.browser import Document, needs_browser, opened, pictured
 from tests.cli.run import oomctl
-
-BROWSER = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
 
 
 @given(st.lists(st.integers(0, 2**50), min_size=1, max_size=500), st.integers(1, 60))
@@ -32,19 +28,6 @@ def test_no_peak_and_no_dip_is_lost(values: list[int], spans: int) -> None:
         assert (span.least, span.largest) == (min(inside), max(inside))
 
 
-class _Page(HTMLParser):
-    def __init__(self, written: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.feed(written)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def count(self, tag: str, kind: str) -> int:
-        return sum(1 for name, attributes in self.tags if name == tag and attributes.get("class") == kind)
-
-
 def _written(folder: Path, what: dict[str, Any], *options: str) -> str:
     (folder / "a.pickle").write_bytes(pickle.dumps(what))
     ran = oomctl("snapshot", str(folder / "a.pickle"), "--html", str(folder / "a.html"), *options)
@@ -53,7 +36,7 @@ def _written(folder: Path, what: dict[str, Any], *options: str) -> str:
 
 
 def test_map_and_timeline(tmp_path: Path) -> None:
-    page = _Page(_written(tmp_path, fragmented().document(), "--at", "oom"))
+    page = Document(_written(tmp_path, fragmented().document(), "--at", "oom"))
     assert (page.count("rect", "used"), page.count("rect", "hole")) == (4, 4)
     assert (page.count("path", "oom"), page.count("path", "peak"), page.count("svg", "map")) == (1, 1, 1)
 
@@ -61,7 +44,7 @@ def test_map_and_timeline(tmp_path: Path) -> None:
 def test_nothing_is_loaded_and_nothing_runs(tmp_path: Path) -> None:
     evil = '"><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[2J'
     frames = [{"filename": evil, "line": 1, "name": evil}]
-    page = _Page(_written(tmp_path, document(segment(1 << 40, block(20 * MIB, frames=frames), free(20 * MIB)))))
+    page = Document(_written(tmp_path, document(segment(1 << 40, block(20 * MIB, frames=frames), free(20 * MIB)))))
     assert {tag for tag, _ in page.tags}.isdisjoint({"script", "img", "link", "iframe", "object"})
     assert not any(name in ("src", "href") or name.startswith("on") for _, attributes in page.tags for name in attributes)
     assert "\x1b" not in (tmp_path / "a.html").read_text(encoding="utf-8")
@@ -104,20 +87,13 @@ def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(BROWSER is None, reason="no chromium")
+@needs_browser
 def test_a_browser_draws_it(tmp_path: Path) -> None:
     """Its console stays empty, and what it holds of the page is the page."""
     _written(tmp_path, fragmented().document(), "--at", "oom")
-    where = (tmp_path / "a.html").as_uri()
-    command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
-    done = subprocess.run(
-        [*command, "--enable-logging=stderr", "--dump-dom", where], capture_output=True, text=True, timeout=120, check=True
-    )
-    assert "CONSOLE" not in done.stderr
-    drawn = _Page(done.stdout)
+    dumped, said = opened(tmp_path / "a.html", profile=tmp_path / "profile")
+    assert "CONSOLE" not in said
+    drawn = Document(dumped)
     assert (drawn.count("rect", "used"), drawn.count("rect", "hole"), drawn.count("svg", "timeline")) == (4, 4, 1)
-    subprocess.run(
-        [*command, f"--screenshot={tmp_path / 'a.png'}", "--window-size=1300,1200", where],
-        capture_output=True, timeout=120, check=True,
-    )  # fmt: skip
+    pictured(tmp_path / "a.html", tmp_path / "a.png", "--window-size=1300,1200", profile=tmp_path / "profile")
     assert (tmp_path / "a.png").stat().st_size > 20_000

@@ -9,9 +9,9 @@ import pytest
 from benchmarks import incident
 from oomctl.schemas import storage
 from oomctl.schemas.rows import make_row
+from tests.browser import Document, needs_browser, opened
 from tests.cli.run import oomctl
 from tests.queries.fixtures import Fixture, database
-from tests.report.browser import Document, needs_browser, opened
 from tests.scenarios import render_log
 
 EVIL = '"><script>alert(1)</script><img src=x onerror=alert(1)></script>\x1b[2J\u202eabc'
