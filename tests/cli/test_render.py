@@ -19,7 +19,7 @@ from oomctl.cli.render.markdown import triage_md
 from oomctl.cli.render.memory import memory_lines
 from oomctl.cli.render.page import triage_page
 from oomctl.cli.render.sections import cascade_line
-from oomctl.cli.render.text import cells, cut, escape, escape_md
+from oomctl.cli.render.text import cells, cut, document, escape, escape_md
 from oomctl.cli.render.words import human
 from oomctl.schemas.verdict import Cascade, MemoryNode, Triage, verdict_schema
 from tests.cli import samples
@@ -34,7 +34,7 @@ RENDERED = {
     "none.txt": lambda: triage_page(samples.none(), 100),
     "one.md": lambda: triage_md(samples.one()),
     "none.md": lambda: triage_md(samples.none()),
-    "one.json": lambda: data.document(samples.one()),
+    "one.json": lambda: document(samples.one()),
     "many.jsonl": lambda: data.triage_jsonl(samples.many()),
     "many.csv": lambda: data.triage_csv(samples.many()),
 }
@@ -80,7 +80,7 @@ def test_markdown_has_only_our_own_structure() -> None:
 
 
 def test_json_is_the_verdict_and_keeps_log_text_whole() -> None:
-    text = data.document(samples.one())
+    text = document(samples.one())
     jsonschema.validate(json.loads(text), verdict_schema())
     assert msgspec.json.decode(text, type=Triage) == samples.one()
     assert "\x1b" not in text

@@ -49,7 +49,7 @@ def cohorts(
         raise OomctlError(f"cohorts are not printed as {chosen.value}", "use table or json", ExitCode.USAGE)
     found = read_cohorts(paths, rules, block_size, prefill_rate, tpot_ms, lru)
     if chosen is Format.JSON:
-        from oomctl.cli.render.data import document
+        from oomctl.cli.render.text import document
 
         sys.stdout.write(document(found))
         return

@@ -39,7 +39,7 @@ def pauses(
     costs = Costs(prefill_rate, max(1, token_bytes), max(1, per_s), link_busy)
     found = report(open_trace(paths, warn), costs, session_gap, subagents=subagents)
     if json:
-        from oomctl.cli.render.data import document
+        from oomctl.cli.render.text import document
 
         sys.stdout.write(document(found))
         return

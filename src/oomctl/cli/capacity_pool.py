@@ -67,7 +67,7 @@ def pool(
         reasons=notes,
     )
     if chosen is Format.JSON:
-        from oomctl.cli.render.data import document
+        from oomctl.cli.render.text import document
 
         sys.stdout.write(document(report))
         return

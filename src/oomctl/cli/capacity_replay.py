@@ -153,7 +153,7 @@ def replay(
         finally:
             connection.close()
     if json:
-        from oomctl.cli.render.data import document
+        from oomctl.cli.render.text import document
 
         sys.stdout.write(document(found))
         return
@@ -199,7 +199,7 @@ def limit(
     options = Options(speedup, max_output_tokens, session_gap_s=session_gap)
     found = run(trace, options, plan, _slo(slo_ttft, slo_tpot_ms), share, search.value)
     if json:
-        from oomctl.cli.render.data import document
+        from oomctl.cli.render.text import document
 
         sys.stdout.write(document(found))
         return

@@ -88,9 +88,9 @@ def predict(
     found.notes += notes
     found.model_revision, found.engine_revision = model_revision, engine_revision
     if chosen is Format.JSON:
-        import msgspec
+        from oomctl.cli.render.text import document
 
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found)).decode() + "\n")
+        sys.stdout.write(document(found))
         return
     from oomctl.cli.render.ledger import ledger_text
 
@@ -149,9 +149,9 @@ def diff(
 
     found = compare(read_ledger(before), read_ledger(after))
     if json:
-        import msgspec
+        from oomctl.cli.render.text import document
 
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found)).decode() + "\n")
+        sys.stdout.write(document(found))
         return
     from oomctl.cli.render.ledger import diff_text
 
@@ -190,14 +190,13 @@ def measure(
     ] = None,
 ) -> None:
     """Print a ledger, as JSON, with what a log or recording measured of the deployment."""
-    import msgspec
-
     from oomctl.analyzers.ledger.measure import measure as run
+    from oomctl.cli.render.text import document
 
     predicted, latencies = read_ledger(kept), dict(map(_latency, latency or []))
     with _opened(paths) as connection:
         found = run(predicted, connection, latencies)
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(found)).decode() + "\n")
+    sys.stdout.write(document(found))
 
 
 def _latency(text: str) -> tuple[str, float]:
@@ -224,9 +223,9 @@ def reconcile(
     with _opened(paths) as connection:
         found = run(predicted, connection)
     if json:
-        import msgspec
+        from oomctl.cli.render.text import document
 
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found)).decode() + "\n")
+        sys.stdout.write(document(found))
         return
     from oomctl.cli.render.ledger import reconciled_text
 

@@ -67,9 +67,10 @@ def triage(
 
 def _rendered(result: "Triage", chosen: Format) -> str:
     from oomctl.cli.render import data
+    from oomctl.cli.render.text import document
 
     if chosen is Format.JSON:
-        return data.document(result)
+        return document(result)
     if chosen is Format.JSONL:
         return data.triage_jsonl(result)
     if chosen is Format.CSV:

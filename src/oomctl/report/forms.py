@@ -2,10 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from oomctl.cli.render.data import document
 from oomctl.cli.render.markdown import triage_md
 from oomctl.cli.render.rows import plain, rows_md
-from oomctl.cli.render.text import escape_md
+from oomctl.cli.render.text import document, escape_md
 from oomctl.report.build import Report, specs
 from oomctl.report.panels import SECTIONS
 

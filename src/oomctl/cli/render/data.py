@@ -14,11 +14,6 @@ CSV_COLUMNS = (
 )  # fmt: skip
 
 
-def document(value: object) -> str:
-    """One value as JSON, indented, the fields of a struct in declared order; a newline at its end."""
-    return escape_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()) + "\n"
-
-
 def triage_jsonl(triage: Triage) -> str:
     """One incident per line."""
     return "".join(escape_json(msgspec.json.encode(incident).decode()) + "\n" for incident in triage.incidents)

@@ -5,7 +5,7 @@ from oomctl.analyzers.allocator.fit import Fit
 from oomctl.analyzers.allocator.lifetimes import Lifetime
 from oomctl.analyzers.allocator.model.whatif import Outcome, Question, Status
 from oomctl.analyzers.allocator.report import SCHEMA, Report
-from oomctl.cli.render.text import escape
+from oomctl.cli.render.text import document, escape
 from oomctl.cli.render.words import human, plural
 
 SHOWN = 12
@@ -24,16 +24,12 @@ _ANSWERS: dict[Status, str] = {
 
 def reports_json(reports: list[Report]) -> str:
     """One object, `oomctl.snapshot/0`."""
-    import msgspec
-
-    return msgspec.json.format(msgspec.json.encode({"schema": SCHEMA, "snapshots": reports})).decode() + "\n"
+    return document({"schema": SCHEMA, "snapshots": reports})
 
 
 def diff_json(result: Diff) -> str:
     """One object, `oomctl.snapshot_diff/0`."""
-    import msgspec
-
-    return msgspec.json.format(msgspec.json.encode(result)).decode() + "\n"
+    return document(result)
 
 
 def reports_page(reports: list[Report], width: int) -> str:
@@ -44,10 +40,8 @@ def reports_page(reports: list[Report], width: int) -> str:
 
 def lifetimes_json(found: "list[Lives]") -> str:
     """One object, `oomctl.snapshot_lifetimes/0`."""
-    import msgspec
-
     each = [{"file": file, "device": device, "lifetimes": lives} for file, device, lives in found]
-    return msgspec.json.format(msgspec.json.encode({"schema": LIFETIMES, "snapshots": each})).decode() + "\n"
+    return document({"schema": LIFETIMES, "snapshots": each})
 
 
 def lifetimes_page(found: "list[Lives]", width: int) -> str:
@@ -99,9 +93,7 @@ def diff_page(result: Diff, width: int) -> str:
 
 def questions_json(questions: list[Question]) -> str:
     """One object, `oomctl.snapshot_whatif/0`."""
-    import msgspec
-
-    return msgspec.json.format(msgspec.json.encode({"schema": WHATIF, "questions": questions})).decode() + "\n"
+    return document({"schema": WHATIF, "questions": questions})
 
 
 def questions_page(questions: list[Question], width: int) -> str:

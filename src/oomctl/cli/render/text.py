@@ -24,6 +24,14 @@ def escape_json(document: str) -> str:
     return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", document)
 
 
+def document(value: object) -> str:
+    """A value as JSON, indented, the fields of a struct in declared order; a newline at its end."""
+    # Here, since pages for reading need this module and no JSON.
+    import msgspec
+
+    return escape_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()) + "\n"
+
+
 def _shown(match: re.Match[str]) -> str:
     point = ord(match[0])
     return " " if match[0] == "\t" else f"\\x{point:02x}" if point < 0x100 else f"\\u{point:04x}"
