@@ -13,10 +13,13 @@ class Waste(msgspec.Struct, frozen=True, kw_only=True):
     offload: float
     """Preserving where two transfers take longer than the pause."""
     offloaded: int
+    """Pauses that then go over the link."""
     oracle: float
     """The least of the three, pause by pause."""
     oracle_without_link: float
+    """The least of preserve and recompute."""
     oracle_recomputed: int
+    """Pauses that the latter recomputes."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):

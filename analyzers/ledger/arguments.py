@@ -102,16 +102,14 @@ def named_arguments(engine: Engine) -> dict[str, Any]:
     4
     """
     readers, flags = (SGLANG, SGLANG_FLAGS) if engine.name == "sglang" else (VLLM, VLLM_FLAGS)
-    found: dict[str, Any] = {option: getattr(engine, field) for option, (field, _) in reversed(readers.items())}
+    # The first spelling of each.
+    spelt = {field: option for option, (field, _) in reversed(readers.items())}
+    found: dict[str, Any] = {option: getattr(engine, field) for field, option in spelt.items()}
     found |= {option: getattr(engine, field) == value for option, (field, value) in flags.items()}
     if engine.name == "vllm":
         found["--gpu-memory-utilization"] = engine.memory_share
     found |= {"--num-speculative-tokens": engine.draft_tokens or None, "--cudagraph-capture-sizes": engine.graph_sizes}
-    spelt = {field: option for option, (field, _) in reversed(readers.items())}
-    names = set(spelt.values()) | set(flags) | {"--num-speculative-tokens", "--cudagraph-capture-sizes"}
-    return {
-        option: value for option, value in found.items() if option in names and value is not None and value is not False
-    }
+    return {option: value for option, value in found.items() if value is not None and value is not False}
 
 
 def _refuse_misspelt(option: str, known: Iterable[str]) -> None:

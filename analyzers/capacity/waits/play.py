@@ -22,7 +22,6 @@ class Played:
         waste: Token-seconds.
         preserved, recomputed, offloaded: Pauses, by how they ended.
         link_wait_s: Longest wait for the link.
-        link_used_s: Time in which these contexts were on it, both ways.
     """
 
     waste: float = 0.0
@@ -30,7 +29,6 @@ class Played:
     recomputed: int = 0
     offloaded: int = 0
     link_wait_s: float = 0.0
-    link_used_s: float = 0.0
 
 
 class Decider(Protocol):
@@ -160,7 +158,6 @@ class _Play:
     def _move(self, which: int, now_s: float, held_s: float, wait_s: float) -> None:
         played, moved_s = self._played, self._moved_s[which]
         played.link_wait_s = max(played.link_wait_s, wait_s)
-        played.link_used_s += moved_s
         self._out_free_s = now_s + wait_s + moved_s
         if held_s + wait_s + moved_s >= self._seconds[which]:
             played.waste += self._seconds[which] * self._tokens[which]
@@ -174,4 +171,3 @@ class _Play:
         moved_s = self._moved_s[which]
         self._back_free_s = max(self._back_free_s, now_s) + moved_s
         self._played.waste += (self._back_free_s - now_s) * self._tokens[which]
-        self._played.link_used_s += moved_s

@@ -10,7 +10,7 @@ from oomctl.analyzers.capacity.waits.play import ByOracle, ByRule, Played, play
 from oomctl.analyzers.capacity.waits.rule import Rule
 from oomctl.analyzers.capacity.waits.waste import Costs, Pauses, totals
 from oomctl.schemas.errors import OomctlError
-from oomctl.schemas.pauses import Outcome, PauseReport, Threshold, Waste
+from oomctl.schemas.pauses import Outcome, PauseReport, Threshold
 from oomctl.schemas.trace import Trace
 
 CONTEXTS = (4_000, 16_000, 32_000, 64_000, 128_000, 256_000, 512_000)
@@ -65,15 +65,7 @@ def report(trace: Trace, costs: Costs, session_gap_s: float, *, subagents: bool 
         trace=trace.name,
         pauses=len(pauses),
         sessions=len(rules),
-        waste=Waste(
-            preserve=known.preserve,
-            recompute=known.recompute,
-            offload=known.offload,
-            offloaded=known.offloaded,
-            oracle=known.oracle,
-            oracle_without_link=known.oracle_without_link,
-            oracle_recomputed=known.oracle_recomputed,
-        ),
+        waste=known,
         rule_without_link=_outcome(kept, known.oracle_without_link),
         rule=_outcome(moved, oracle.waste),
         oracle_on_the_link=_outcome(oracle, oracle.waste),

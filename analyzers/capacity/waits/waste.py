@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from oomctl.schemas.pauses import Waste
+
 Values = npt.NDArray[np.float64]
 
 
@@ -60,33 +62,11 @@ class Pauses:
         return Pauses(self.begin_s[chosen], self.seconds[chosen], self.tokens[chosen], self.session[chosen])
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """Token-seconds over all pauses, for rules that need no foresight and for oracles that have it.
-
-    Attributes:
-        preserve, recompute: One action for all.
-        offload: Offload, but preserve where the two transfers take longer than the pause.
-        offloaded: Pauses that then go over the link.
-        oracle: The least for each pause.
-        oracle_without_link: The least of preserve and recompute.
-        oracle_recomputed: Pauses that the latter recomputes.
-    """
-
-    preserve: float
-    recompute: float
-    offload: float
-    offloaded: int
-    oracle: float
-    oracle_without_link: float
-    oracle_recomputed: int
-
-
-def totals(pauses: Pauses, costs: Costs) -> Totals:
-    """Of all pauses, each for itself, none waiting for the link."""
+def totals(pauses: Pauses, costs: Costs) -> Waste:
+    """For rules that need no foresight, and for oracles that have it."""
     seconds, tokens = pauses.seconds, pauses.tokens
     again_s, moved_s = costs.recompute_s(tokens), 2 * costs.transfer_s(tokens)
-    return Totals(
+    return Waste(
         preserve=float((seconds * tokens).sum()),
         recompute=float((again_s * tokens).sum()),
         offload=float((np.minimum(moved_s, seconds) * tokens).sum()),
