@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from oomctl.analyzers.triage import commands, death, host
 from oomctl.analyzers.triage.case import Case
-from oomctl.analyzers.triage.evidence import statement
+from oomctl.analyzers.triage.evidence import EvidenceRow, statement
 from oomctl.schemas.verdict import Alternative, Evidence, Missing
 
 
@@ -35,6 +35,9 @@ _NVML = ("what was in use on the device, as its driver counts", "nvml", commands
 
 _OOM_KILLER = "the kernel's OOM killer, for host memory"
 _SUPERVISOR = "a supervisor, an operator or a time limit ended it"
+_DAEMON = ("a daemon that kills for memory (systemd-oomd, earlyoom)", 0.2, "the kernel does not count its kills")
+_WATCHES = {"kernel_log": _KERNEL, "kill_count": _CGROUP}
+"""Who looks for a kill, and the record that it stands for."""
 _PEER_READINGS = (
     (_OOM_KILLER + ", on the rank that is gone", 0.4, "a rank that leaves no last words was usually killed"),
     ("a crash of that rank", 0.25, "native code that breaks prints nothing into the engine's log"),
@@ -127,6 +130,11 @@ MASKED = Silence(
 """An NVML assertion in place of the message."""
 
 
+def watched(case: Case) -> list[EvidenceRow]:
+    """Who looked for a kill by the kernel as the process went, and saw none."""
+    return case.ask("kill_watch") if case.root["what"] in ("killed", "fault", "death") else []
+
+
 def of(case: Case) -> Silence | None:
     """The silence of a root that is one: a kill without the kernel's word, a crash, a rank that is gone."""
     if masked(case):
@@ -147,7 +155,7 @@ def masked(case: Case) -> bool:
 def about_host(case: Case) -> bool:
     """Whether host memory is what the end is most likely about."""
     if case.root["what"] == "killed":
-        return not ended_otherwise(case)
+        return not (ended_otherwise(case) or watched(case))
     return case.root["name"] == "oom_killer" or (of(case) is not None and bool(host.full(case)))
 
 
@@ -157,8 +165,8 @@ def ended_otherwise(case: Case) -> bool:
 
 
 def others(case: Case) -> list[Evidence]:
-    """That the kernel's log tells of another victim, or the kubelet of a probe: neither condemns the engine's memory."""
-    found = []
+    """What does not condemn the engine's memory: no kill was seen, another was its victim, or a probe had failed."""
+    found = [statement(row["detail"], "undetermined", 0.5, [row]) for row in watched(case)]
     for row in case.ask("ended_by")[:2]:
         says = f"the kernel killed {row['detail']}, which is none of the engine's processes"
         if row["what"] == "probe_kill":
@@ -173,6 +181,9 @@ def alternatives(case: Case) -> list[Alternative]:
     if silence is None:
         return []
     readings = list(silence.readings)
+    if watched(case):
+        rest = [reading for reading in readings if not reading[0].startswith(_OOM_KILLER)]
+        readings = sorted([*rest, _DAEMON], key=lambda reading: -reading[1]) if len(rest) < len(readings) else rest
     if case.root["what"] == "killed" and ended_otherwise(case):
         readings.insert(0, ("the kubelet, because a probe had failed", 0.6, "the pod's events say so"))
         readings = [
@@ -186,4 +197,9 @@ def missing(case: Case) -> list[Missing]:
     silence = of(case)
     if silence is None:
         return []
-    return [Missing(what=what, collector=by, command=command) for what, by, command in silence.records]
+    known = [_WATCHES[row["name"]] for row in watched(case)]
+    return [
+        Missing(what=what, collector=by, command=command)
+        for what, by, command in silence.records
+        if (what, by, command) not in known
+    ]

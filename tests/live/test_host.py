@@ -56,12 +56,26 @@ def test_a_process_that_is_missed_while_the_count_grew_was_killed(tmp_path: Path
     assert (usage["total_bytes"], usage["free_bytes"]) == (64 * GIB, 16 * GIB)
 
 
-def test_an_end_without_a_kill_has_no_word(tmp_path: Path) -> None:
+def test_an_end_without_a_kill_says_who_looked(tmp_path: Path) -> None:
     fake = boxed(tmp_path, 2, 2)
     host = following(fake, 2)
     fake.dies(2)
     host.sample(5)
-    assert of("oom", host.gone([2], 5)[1]) == []
+    facts = host.gone([2], 5)[1]
+    assert of("oom", facts) == []
+    (looked,) = of("collector", facts)
+    assert (looked["name"], looked["state"]) == ("kill_count", "ok"), "there is no kernel log here"
+    assert "stood still as pid 2 went" in looked["detail"]
+
+
+def test_where_no_count_is_to_be_seen_nobody_looked(tmp_path: Path) -> None:
+    fake = FakeHost(tmp_path, 2)
+    (fake.root / "proc/vmstat").unlink(missing_ok=True)
+    fake.process(2, "/", rss_bytes=GIB)
+    host = following(fake, 2)
+    fake.dies(2)
+    host.sample(5)
+    assert of("collector", host.gone([2], 5)[1]) == []
 
 
 @pytest.mark.parametrize(("status", "end"), [(11, End(signal=11)), (256, End(exit_code=1))])

@@ -37,6 +37,14 @@ def of(kind: str, facts: list[Fact]) -> list[dict[str, Any]]:
     return [{**fields, "of": common.get("incarnation")} for name, fields, common in facts if name == kind]
 
 
+def test_a_log_that_is_followed_and_tells_of_no_kill(tmp_path: Path) -> None:
+    fake, host = watched(tmp_path, 5)
+    fake.dies(5)
+    host.sample(1)
+    said = of("collector", host.gone([5], 1)[1])
+    assert [row["name"] for row in said if row["state"] == "ok"] == ["kill_count", "kernel_log"]
+
+
 def test_a_report_on_a_process_of_the_worker(tmp_path: Path) -> None:
     pid = victim_of(MEMCG_V2)
     fake, host = watched(tmp_path, pid)

@@ -110,5 +110,11 @@ def test_a_death_with_and_without_the_count_of_its_cgroup(tmp_path: Path, killed
     beside.round()
     beside.close()
     (found,) = told(tmp_path / "rec")
-    assert (found.verdict, found.resource) == (("oom", "host") if killed else (None, "host"))
+    assert (found.verdict, found.resource) == (("oom", "host") if killed else (None, None))
     assert (found.confidence > 0.8) == killed
+    # The count stood still, so the kernel did not kill it; a daemon still may have, and who did stays open.
+    assert any("stood still" in item.says for item in found.evidence) == (not killed)
+    assert not any("the kernel's OOM killer" in item.what for item in found.alternatives)
+    assert any("systemd-oomd" in item.what for item in found.alternatives) == (not killed)
+    assert ("the container's memory limit and its events" in {item.what for item in found.missing}) is False
+    assert any("kernel's log" in item.what for item in found.missing) == (not killed)

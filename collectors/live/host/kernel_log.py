@@ -126,6 +126,11 @@ class KernelLog:
             else:
                 self.absent = f"/dev/kmsg: {error.strerror}; no journal to be read"
 
+    @property
+    def follows(self) -> bool:
+        """Whether every line is read as it comes, so that silence says something; the journal answers later."""
+        return isinstance(self._source, Kmsg)
+
     def reports(self, missed: bool, wanted: Container[int]) -> list[Report]:
         """Kills that were told since the last call.
 

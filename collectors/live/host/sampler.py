@@ -6,24 +6,25 @@ stands in place of that conclusion.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from oomctl.collectors.live.host.cgroup import Cgroups, Level, binding, keyed, pressure
+from oomctl.collectors.live.host.cgroup import Cgroups, Level
 from oomctl.collectors.live.host.ends import End, Ends
+from oomctl.collectors.live.host.group import Group, key, proc_keyed
 from oomctl.collectors.live.host.kernel_log import KernelLog, Report
 from oomctl.collectors.live.processes import sees_all
 
 EVERY_US = 10_000_000
 """At least so often a row is written; more often where the figure moves."""
-STEP_SHARE = 0.01
-"""By which what a cgroup uses has to move, as a share of what it may, to be written at once."""
 FORGET_US = 60_000_000
 """A kill that no process of the worker is missed for, by then, was another's."""
 MAX_GONE = 256
 """Kept of processes that are gone, for a report on them that comes late."""
 SIGKILL = 9
+KERNEL_LOG, KILL_COUNT = "kernel_log", "kill_count"
+"""Who tells of kills for memory, as `collector` rows name them."""
 
 Fact = tuple[str, dict[str, Any], dict[str, Any]]
 """(kind, its fields, common columns)."""
@@ -51,22 +52,6 @@ class _Known:
     missing: bool = False
 
 
-@dataclass
-class _Group:
-    """A cgroup, or the host where none is to be seen; `kills` are those that are explained."""
-
-    levels: list[Level]
-    kills: list[int | None]
-    grown_us: int | None = None
-    written_us: int = 0
-    current_bytes: int | None = None
-    members: set[int] = field(default_factory=set)
-
-    def explain(self, count: int) -> None:
-        self.kills = [None if kills is None else kills + count for kills in self.kills]
-        self.grown_us = None
-
-
 class Host:
     """Samples the host's side of one worker.
 
@@ -79,18 +64,18 @@ class Host:
         self._cgroups = Cgroups(root)
         self._ends = Ends(root / "proc")
         self._known: dict[int, _Known] = {}
-        self._groups: dict[str, _Group] = {}
+        self._groups: dict[str, Group] = {}
         self._written_us = 0
         self._gone: dict[int, Process] = {}
         self._told: set[int] = set()
         self._absent: list[tuple[str, str]] = []
         self._kernel: KernelLog | None = None
         if not sees_all(root / "proc"):
-            self._absent.append(("kernel_log", "it names processes by the ids of another namespace"))
+            self._absent.append((KERNEL_LOG, "it names processes by the ids of another namespace"))
         else:
             self._kernel = KernelLog(root)
             if self._kernel.absent is not None:
-                self._absent.append(("kernel_log", self._kernel.absent))
+                self._absent.append((KERNEL_LOG, self._kernel.absent))
 
     def follow(self, processes: Iterable[Process]) -> None:
         """Take up processes that are not known yet; they must live."""
@@ -103,7 +88,7 @@ class Host:
                 if not levels and "" not in self._groups:
                     why = f"no memory cgroup of pid {process.pid} is to be seen here: kills are counted host-wide"
                     self._absent.append(("host", why))
-                group = self._groups.setdefault(_key(levels), _Group(levels, self._kills(levels)))
+                group = self._groups.setdefault(key(levels), Group(self._root, levels))
                 group.members.add(process.pid)
 
     def sample(self, now_us: int) -> list[Fact]:
@@ -117,11 +102,11 @@ class Host:
                 found.append(_of(known))
         self._written_us = now_us if whole else self._written_us
         for group in self._groups.values():
-            if grown := self._grown(group):
+            if grown := group.grown():
                 group.grown_us = group.grown_us or now_us
                 if now_us - group.grown_us > FORGET_US:
                     group.explain(grown)
-            found += self._usage(group, now_us, whole)
+            found += self._usage(group, whole)
         return found + self._reported()
 
     def missing(self) -> list[int]:
@@ -138,7 +123,7 @@ class Host:
         ends = {each.process.pid: self._ends.of(each.process.pid) for each in known}
         self._gone = dict([*self._gone.items(), *((each.process.pid, each.process) for each in known)][-MAX_GONE:])
         for each in known:
-            self._groups[_key(each.levels)].members.discard(each.process.pid)
+            self._groups[key(each.levels)].members.discard(each.process.pid)
         facts: list[Fact] = []
         for each in sorted(known, key=lambda each: (ends[each.process.pid].signal != SIGKILL, -(each.rss_bytes or 0))):
             if ends[each.process.pid] == End() or ends[each.process.pid].signal == SIGKILL:
@@ -177,14 +162,13 @@ class Host:
         return facts
 
     def _word(self, victim: _Known, now_us: int) -> list[Fact]:
-        """What the count of kills says of a process that is gone; nothing where it did not grow."""
-        group = self._groups[_key(victim.levels)]
-        if not self._grown(group):
-            return []
+        """What the count of kills says of a process that is gone; where it did not grow, who looked and saw no kill."""
+        group = self._groups[key(victim.levels)]
+        if not group.grown():
+            return [] if victim.process.pid in self._told else self._saw_none(victim, group)
         group.explain(1)
         others = [self._known[pid] for pid in sorted(group.members) if self._read(self._known[pid])]
-        where = f"memory cgroup {group.levels[0].name}" if group.levels else "the host"
-        found = [*map(_of, (victim, *others)), *self._usage(group, now_us, True)]
+        found = [*map(_of, (victim, *others)), *self._usage(group, True)]
         if victim.process.pid in self._told:
             return found
         self._told.add(victim.process.pid)
@@ -192,7 +176,7 @@ class Host:
             "resource": "host",
             "api": "cgroup" if group.levels else "kernel",
             "error_type": "oom_kill",
-            "message": f"{where}: its count of processes killed for memory grew as pid {victim.process.pid} went",
+            "message": f"{group.where}: its count of processes killed for memory grew as pid {victim.process.pid} went",
             "victim": victim.name,
             "victim_pid": victim.process.pid,
             "own_process_bytes": victim.rss_bytes,
@@ -200,53 +184,28 @@ class Host:
         }
         return [*found, ("oom", fields, victim.process.common)]
 
-    def _grown(self, group: _Group) -> int:
-        """How many kills are not explained: in the cgroup, or in the one above if it is removed."""
-        for now, before in zip(self._kills(group.levels), group.kills, strict=True):
-            if now is not None and before is not None:
-                return max(now - before, 0)
-        return 0
+    def _saw_none(self, victim: _Known, group: Group) -> list[Fact]:
+        """That no kill is told of a process that is gone, by each that tells: it is counted before it goes."""
+        of = f"as pid {victim.process.pid} went"
+        said = []
+        if group.grown() is not None:
+            said.append(
+                {"name": KILL_COUNT, "detail": f"{group.where}: its count of processes killed for memory stood still {of}"}
+            )
+        if self._kernel is not None and self._kernel.follows:
+            said.append({"name": KERNEL_LOG, "detail": f"{self._kernel.name}: it tells of no kill for memory {of}"})
+        return [("collector", {**fields, "state": "ok"}, victim.process.common) for fields in said]
 
-    def _usage(self, group: _Group, now_us: int, whole: bool) -> list[Fact]:
+    def _usage(self, group: Group, always: bool) -> list[Fact]:
         """The row of a cgroup, or of the host, where it is due."""
-        level = binding(group.levels)
-        total, available = self._memory()
-        current = level.current_bytes if level is not None else None
-        limit = level.limit_bytes if level is not None else None
-        step = STEP_SHARE * (limit or total or 0)
-        moved = abs((current or 0) - (group.current_bytes or 0)) > step
-        if not (whole or moved):
-            return []
-        group.current_bytes = current
-        of_cgroup = level.pressure_ratio if level is not None else None
-        fields = {
-            "cgroup_current_bytes": current,
-            "cgroup_limit_bytes": limit,
-            "cgroup_peak_bytes": level.peak_bytes if level is not None else None,
-            "cgroup_oom_kills": self._kills(group.levels)[0] if group.levels else None,
-            "total_bytes": total,
-            "free_bytes": available,
-            "pressure_ratio": self._pressure() if of_cgroup is None else of_cgroup,
-        }
+        fields = group.usage(always)
         lives = {self._known[pid].process.common.get("incarnation") for pid in group.members}
         common = {"incarnation": next(iter(lives))} if len(lives) == 1 else {}
-        return [("host", fields, common)] if any(value is not None for value in fields.values()) else []
-
-    def _kills(self, levels: list[Level]) -> list[int | None]:
-        """Kills for memory in a cgroup and in the one above, which outlives it; without cgroups, on the whole host."""
-        return [level.oom_kills for level in levels[:2]] or [self._keyed("vmstat").get("oom_kill")]
-
-    def _memory(self) -> tuple[int | None, int | None]:
-        found = self._keyed("meminfo")
-        kib = (found.get("MemTotal"), found.get("MemAvailable"))
-        return tuple(None if value is None else value << 10 for value in kib)  # type: ignore[return-value]
-
-    def _pressure(self) -> float | None:
-        return pressure(self._root / "proc" / "pressure" / "memory")
+        return [] if fields is None else [("host", fields, common)]
 
     def _read(self, known: _Known) -> bool:
         """Look what a process holds; False where it is gone."""
-        found = self._keyed(f"{known.process.pid}/status")
+        found = proc_keyed(self._root, f"{known.process.pid}/status")
         known.missing = "VmRSS" not in found
         if known.missing:
             return False
@@ -257,16 +216,6 @@ class Host:
             except OSError:
                 known.name = None
         return True
-
-    def _keyed(self, name: str) -> dict[str, int]:
-        try:
-            return keyed((self._root / "proc" / name).read_text(encoding="utf-8", errors="replace"))
-        except OSError:
-            return {}
-
-
-def _key(levels: list[Level]) -> str:
-    return str(levels[0].folder) if levels else ""
 
 
 def _of(known: _Known) -> Fact:
