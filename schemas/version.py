@@ -4,8 +4,9 @@ import re
 
 from oomctl.schemas.errors import OomctlError
 
-SCHEMA_VERSION = 0
-"""Additive until 1. A file of a newer version is refused before a row is read."""
+SCHEMA_VERSION = 1
+"""Of the event table. Older files are read: what they lack is NULL. A newer one is refused before a row is read, since
+its new fields would be dropped in silence. No version renames, retypes or removes a field (`tests/upgrade`)."""
 VERSION_KEY = "oomctl.schema_version"
 """Of a Parquet file's metadata."""
 PARQUET_MAGIC = b"PAR1"

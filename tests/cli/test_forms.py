@@ -102,7 +102,7 @@ def exported(folder: Path, form: str) -> list[str]:
 def test_lines_that_are_no_rows_are_counted(tmp_path: Path) -> None:
     lines = exported(tmp_path, "jsonl")
     wrong = [
-        "{broken\n", "7\n", '{"schema": "oomctl.events/0"}\n', lines[0].replace('"seq":', '"seq":"x","y":'),
+        "{broken\n", "7\n", '{"schema": "oomctl.events/1"}\n', lines[0].replace('"seq":', '"seq":"x","y":'),
         "[" * 9999 + "\n", lines[0].replace('"kind":"log"', '"kind":"lag"'), lines[0].replace('"line":1', '"line":9e99'),
         lines[0][:40],
     ]  # fmt: skip
@@ -129,7 +129,7 @@ def test_what_cannot_be_read(tmp_path: Path, form: str) -> None:
         (tmp_path / f"b.{form}").write_text(text)
         oomctl("triage", f"b.{form}", cwd=tmp_path).assert_fails(3, *said)
 
-    fails("".join(lines).replace("oomctl.events/0", "oomctl.events/9"), "schema version 9 is newer than this oomctl reads")
+    fails("".join(lines).replace("oomctl.events/1", "oomctl.events/9"), "schema version 9 is newer than this oomctl reads")
     (tmp_path / f"b.{form}").write_text("".join(lines))
     ran = oomctl("triage", f"a.{form}", f"b.{form}", cwd=tmp_path)
     assert f"stream a.log was already read from another input (b.{form})" in ran.err
@@ -137,7 +137,7 @@ def test_what_cannot_be_read(tmp_path: Path, form: str) -> None:
         fails("".join(lines).replace("log.text", "log.texts", 1), "unknown column 'log.texts'")
         fails("".join(lines).replace('"node"', '"log.text"', 1), "not an event table of oomctl")
         fails("".join(lines).replace(",0,1,", ",zero,1,"), "cannot read as CSV (b.csv)")
-        fails("".join(lines).replace("oomctl.events/0", "x", 1), "a row without its schema (b.csv)")
+        fails("".join(lines).replace("oomctl.events/1", "x", 1), "a row without its schema (b.csv)")
         fails(lines[0], "a recording without a row (b.csv)")
     else:
         fails(lines[0][:-30] + "\n", "a recording without a row (b.jsonl)")
