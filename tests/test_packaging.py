@@ -47,6 +47,7 @@ def test_wheel_holds_each_file_of_a_room(room: str, wheel_names: set[str]) -> No
 
 def test_wheel_holds_the_command_the_type_marker_and_the_licence(wheel_names: set[str]) -> None:
     assert {"oomctl/__init__.py", "oomctl/__main__.py", "oomctl/py.typed"} <= wheel_names
+    assert "oomctl/config/oomctl.schema.json" in wheel_names
     assert "oomctl/schemas/events.py" in wheel_names
     assert any(name.endswith("licenses/LICENSE") for name in wheel_names)
 

@@ -22,8 +22,9 @@ COMMANDS = (
     "schema",
     "ledger",
     "capacity",
+    "config",
 )
-HEAVY = ("duckdb", "polars", "altair", "pyarrow", "numpy", "rich", "msgspec", "pydantic", "opentelemetry")
+HEAVY = ("tomllib", "duckdb", "polars", "altair", "pyarrow", "numpy", "rich", "msgspec", "pydantic", "opentelemetry")
 
 PROBE = """
 import sys

@@ -1,4 +1,4 @@
-"""The pages of docs/ that follow from the code: commands, event table, what `explain` has, engines.
+"""What follows from the code: pages of docs/ (commands, event table, `explain`, engines) and the schema of oomctl.toml.
 
 `python -m tests.site.made` writes them; a test compares.
 """
@@ -28,6 +28,7 @@ WIDTH = 100
 GUIDES = {
     "attach": "recording.md",
     "capacity": "capacity.md",
+    "config": "configuration.md",
     "doctor": "collecting.md",
     "explain": "explained.md",
     "ledger": "ledger.md",
@@ -44,7 +45,15 @@ def made() -> dict[Path, str]:
         DOCS / "events.md": "".join(_events()),
         DOCS / "explained.md": "".join(_explained()),
         DOCS / "engines.md": "".join(_engines()),
+        ROOT / "src" / "oomctl" / "config" / "oomctl.schema.json": _config_schema(),
     }
+
+
+def _config_schema() -> str:
+    """What `oomctl config schema` prints, as a file for editors."""
+    with redirect_stdout(StringIO()) as printed:
+        assert run(["config", "schema"]) == 0
+    return printed.getvalue()
 
 
 def _below(name: str) -> list[str]:
