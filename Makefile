@@ -17,7 +17,7 @@ PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo test test-fast test-engine test-failures engine check format format-check lint types imports sql bench bench-agent bench-capacity bench-live bench-recorder bench-snapshot accuracy accuracy-ledger docs clean
+.PHONY: help venv demo test test-fast test-engine test-failures engine check format format-check lint types imports sql bench bench-agent bench-capacity bench-live bench-recorder bench-snapshot accuracy accuracy-ledger docs fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ bench-agent: $(STAMP) ## what the agent costs a real engine, against its limits
 
 bench-snapshot: $(STAMP) ## what allocator snapshots of a million events cost, as ratios to pickle.load
 	@$(PYTHON) -m benchmarks.snapshot
+
+fuzz: $(STAMP) ## every reader against mutated inputs (20 minutes; see CONTRIBUTING for coverage)
+	@$(PYTHON) -m tests.fuzz
 
 bench-capacity: $(STAMP) ## what a replay and an admission decision cost, and how the policies do (needs the shared data)
 	@$(PYTHON) -m benchmarks.capacity

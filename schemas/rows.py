@@ -1,13 +1,23 @@
-"""Rows as collectors make them: plain dictionaries, checked where they are made.
+"""Rows as collectors make them: plain dictionaries, checked where they are made, and again where strangers wrote them.
 
 A row is `{"stream": ..., "seq": ..., "kind": "oom", "oom": {...}, ...}` with `ts` in microseconds since 1970 (UTC).
 """
 
+from datetime import datetime
 from typing import Any
 
-from oomctl.schemas.events import COMMON_NAMES, FIELD_NAMES
+from oomctl.schemas.common import COMMON
+from oomctl.schemas.declare import Field, Type
+from oomctl.schemas.events import COMMON_NAMES, FIELD_NAMES, KINDS
 
 Row = dict[str, Any]
+
+NEEDED = ("stream", "seq", "kind")
+COMMON_FIELDS = {field.name: field for field in COMMON}
+FIELDS = {kind.name: {field.name: field for field in kind.fields} for kind in KINDS.values()}
+LAST_US = 253_402_300_799_999_999
+"""The end of the year 9999; before the year 1 ends nothing was recorded either."""
+_TYPES: dict[Type, tuple[type, ...]] = {"int": (int,), "float": (int, float), "text": (str,), "bool": (bool,)}
 
 
 def make_row(kind: str, fields: dict[str, Any], common: dict[str, Any]) -> Row:
@@ -25,3 +35,40 @@ def make_row(kind: str, fields: dict[str, Any], common: dict[str, Any]) -> Row:
         unknown = (fields.keys() - FIELD_NAMES[kind]) | (common.keys() - COMMON_NAMES)
         raise KeyError(f"{kind}: not declared in oomctl.schemas: {', '.join(sorted(unknown))}")
     return {**common, "kind": kind, kind: fields}
+
+
+def row_of(record: Any) -> Row | None:
+    """What somebody wrote as a row, or None where the event table cannot hold it: a name, a type or a size that is none.
+
+    Args:
+        record: Decoded from JSON or msgpack.
+    """
+    kind = record.get("kind") if isinstance(record, dict) else None
+    if not isinstance(kind, str) or kind not in KINDS or not isinstance(record.get(kind), dict):
+        return None
+    common = {key: value for key, value in record.items() if key != kind and value is not None}
+    fields = {key: value for key, value in record[kind].items() if value is not None}
+    if any(needed not in common for needed in NEEDED):
+        return None
+    if not all(key in COMMON_FIELDS and _fits(COMMON_FIELDS[key], value, moment=int) for key, value in common.items()):
+        return None
+    if not all(key in FIELDS[kind] and _fits(FIELDS[kind][key], value, moment=str) for key, value in fields.items()):
+        return None
+    return {**common, kind: fields}
+
+
+def _fits(field: Field, value: Any, moment: type[int] | type[str]) -> bool:
+    """Whether a decoded value is of a field's type; `moment` is how a time is written there."""
+    if isinstance(value, bool) != (field.type == "bool"):
+        return False
+    if field.type == "timestamp":
+        return isinstance(value, moment) and (abs(value) <= LAST_US if isinstance(value, int) else _is_time(value))
+    return isinstance(value, _TYPES[field.type]) and (not isinstance(value, int) or abs(value) < 2**63)
+
+
+def _is_time(value: Any) -> bool:
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return True

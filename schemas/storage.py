@@ -14,7 +14,7 @@ from oomctl.schemas import ddl, wide
 from oomctl.schemas.declare import Kind
 from oomctl.schemas.errors import ExitCode, OomctlError
 from oomctl.schemas.events import COMMON_NAMES, KINDS, SORT_KEY
-from oomctl.schemas.rows import Row
+from oomctl.schemas.rows import NEEDED, Row
 from oomctl.schemas.version import SCHEMA_VERSION, VERSION_KEY, check_version
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 WRITER_KEY = "oomctl.writer"
 INCIDENT_KEY = "oomctl.incident_id"
-NEEDED = ("stream", "seq", "kind")
 MAX_ROW_BYTES = 16 * 1024 * 1024
 CHUNK_ROWS = 122_880
 """Rows of a kind that are loaded at once: a row group of DuckDB's, which is compressed once."""

@@ -7,18 +7,16 @@ and no log in JSON is taken for one. NULL is left out, in CSV an empty cell; an 
 import csv
 import re
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 import msgspec
 
 from oomctl.schemas import ddl, storage
-from oomctl.schemas.common import COMMON
-from oomctl.schemas.declare import DUCKDB_TYPES, Field, Type
+from oomctl.schemas.declare import DUCKDB_TYPES
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.events import KINDS
-from oomctl.schemas.rows import Row
+from oomctl.schemas.rows import COMMON_FIELDS, FIELDS, Row, row_of
 from oomctl.schemas.version import SCHEMA_VERSION, check_version
 
 if TYPE_CHECKING:
@@ -31,8 +29,6 @@ _BATCH = 4096
 _NAMED = re.compile(r"oomctl\.events/(\d{1,9})")
 _JSONL = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"oomctl\.events/')
 _CSV = re.compile(rb'(?:\xef\xbb\xbf)?"?schema"?,"?ts"?,')
-_COMMON = {field.name: field for field in COMMON}
-_FIELDS = {kind.name: {field.name: field for field in kind.fields} for kind in KINDS.values()}
 
 
 def is_jsonl(head: bytes) -> bool:
@@ -72,13 +68,13 @@ def write_csv(connection: "duckdb.DuckDBPyConnection", path: Path) -> None:
 
     Columns are `schema`, the common ones, and `KIND.FIELD` for every field that some row has.
     """
-    fields = [(kind, field) for kind, own in _FIELDS.items() for field in own.values()]
+    fields = [(kind, field) for kind, own in FIELDS.items() for field in own.values()]
     counts = ", ".join(f'count("{kind}"."{field.name}")' for kind, field in fields)
     filled = connection.execute(f"SELECT {counts} FROM {ddl.TABLE}").fetchall()[0]
     used = [(kind, field) for (kind, field), count in zip(fields, filled, strict=True) if count]
-    columns = [f"'{SCHEMA}' AS schema", *(f'"{name}"' for name in _COMMON)]
+    columns = [f"'{SCHEMA}' AS schema", *(f'"{name}"' for name in COMMON_FIELDS)]
     columns += [f'"{kind}"."{field.name}" AS "{kind}.{field.name}"' for kind, field in used]
-    texts = [f'"{name}"' for name, field in _COMMON.items() if field.type == "text"]
+    texts = [f'"{name}"' for name, field in COMMON_FIELDS.items() if field.type == "text"]
     texts += [f'"{kind}.{field.name}"' for kind, field in used if field.type == "text"]
     selected = f"SELECT {', '.join(columns)} FROM {ddl.TABLE} ORDER BY stream, seq, kind"
     with storage.beside(path) as scratch:
@@ -113,7 +109,7 @@ def read_jsonl(file: BinaryIO, name: str, skipped: Callable[[int], None]) -> Ite
             record = decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             record = None
-        row = _row(record) if isinstance(record, dict) and _ours(record.pop("schema", None), name) else None
+        row = row_of(record) if isinstance(record, dict) and _ours(record.pop("schema", None), name) else None
         if row is None:
             skipped(number)
         else:
@@ -141,9 +137,9 @@ def load_csv(connection: "duckdb.DuckDBPyConnection", path: Path, name: str) -> 
         for (named,) in connection.execute(f"SELECT DISTINCT schema FROM {source}", parameters).fetchall():
             if not _ours(named, name):
                 raise OomctlError(f"not an event table of oomctl: a row without its schema ({name})", "export it again")
-        common = [f'CAST("{name}" AS {DUCKDB_TYPES[field.type]}) AS "{name}"' for name, field in _COMMON.items()]
+        common = [f'CAST("{name}" AS {DUCKDB_TYPES[field.type]}) AS "{name}"' for name, field in COMMON_FIELDS.items()]
         present = set(_header(path))
-        own = [f'{_struct(kind, present)} AS "{kind}"' for kind in _FIELDS]
+        own = [f'{_struct(kind, present)} AS "{kind}"' for kind in FIELDS]
         typed = f"(SELECT {', '.join(common + own)} FROM {source})"
         if not (rows := storage.load_relation(connection, typed, parameters)):
             raise OomctlError(f"a recording without a row ({name})", "export it again, or give the log itself")
@@ -159,9 +155,9 @@ def csv_source(path: Path, name: str) -> tuple[str, list[str]]:
         OomctlError: If its header is none of ours.
     """
     header = _header(path)
-    known = {"schema", *_COMMON, *(f"{kind}.{field}" for kind, own in _FIELDS.items() for field in own)}
+    known = {"schema", *COMMON_FIELDS, *(f"{kind}.{field}" for kind, own in FIELDS.items() for field in own)}
     wrong = [f"unknown column {column[:80]!r}" for column in header if column not in known]
-    wrong += [f"no column {column!r}" for column in _COMMON if column not in header]
+    wrong += [f"no column {column!r}" for column in COMMON_FIELDS if column not in header]
     if wrong or len(set(header)) < len(header):
         raise OomctlError(
             f"not an event table of oomctl: {wrong[0] if wrong else 'a column twice'} ({name})",
@@ -186,7 +182,7 @@ def _one(file: TextIO) -> Iterable[str]:
 
 def _struct(kind: str, present: set[str]) -> str:
     members = []
-    for field in _FIELDS[kind].values():
+    for field in FIELDS[kind].values():
         type_ = DUCKDB_TYPES[field.type]
         value = f'CAST("{kind}.{field.name}" AS {type_})' if f"{kind}.{field.name}" in present else f"CAST(NULL AS {type_})"
         members.append(f'"{field.name}" := {value}')
@@ -199,42 +195,6 @@ def _ours(named: object, name: str) -> bool:
     if version is not None:
         check_version(version[1], name)
     return version is not None
-
-
-def _row(record: dict[str, Any]) -> Row | None:
-    """A decoded object as a row, or None where it is none."""
-    kind = record.get("kind")
-    if not isinstance(kind, str) or kind not in KINDS or not isinstance(record.get(kind), dict):
-        return None
-    common = {key: value for key, value in record.items() if key != kind and value is not None}
-    fields = {key: value for key, value in record[kind].items() if value is not None}
-    if any(needed not in common for needed in storage.NEEDED):
-        return None
-    if not all(key in _COMMON and _fits(_COMMON[key], value, moment=int) for key, value in common.items()):
-        return None
-    if not all(key in _FIELDS[kind] and _fits(_FIELDS[kind][key], value, moment=str) for key, value in fields.items()):
-        return None
-    return {**common, kind: fields}
-
-
-_TYPES: dict[Type, tuple[type, ...]] = {"int": (int,), "float": (int, float), "text": (str,), "bool": (bool,)}
-
-
-def _fits(field: Field, value: Any, moment: type[int] | type[str]) -> bool:
-    """Whether a decoded value is of a field's type; `moment` is how a time is written there."""
-    if field.type == "timestamp":
-        return isinstance(value, moment) and (isinstance(value, int) or _is_time(value))
-    if isinstance(value, bool) != (field.type == "bool"):
-        return False
-    return isinstance(value, _TYPES[field.type]) and (not isinstance(value, int) or abs(value) < 2**63)
-
-
-def _is_time(value: Any) -> bool:
-    try:
-        datetime.fromisoformat(value)
-    except ValueError:
-        return False
-    return True
 
 
 def _damaged(name: str, reason: str) -> OomctlError:

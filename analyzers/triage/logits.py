@@ -10,6 +10,7 @@ import msgspec
 from oomctl.analyzers.allocator.rules import asked_bytes
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.evidence import EvidenceRow, cite
+from oomctl.schemas.numbers import whole
 from oomctl.schemas.verdict import Cause
 
 MIB = 2**20
@@ -21,7 +22,7 @@ def explain(case: Case, cause: Cause) -> Cause:
     """The cause with the product in its detail and both factors among its citations, where the arithmetic holds."""
     requested = case.figures["requested_bytes"]
     vocabulary = case.argument("vocab_rows", "vocab_size")
-    if requested is None or vocabulary is None or not vocabulary["value"].isdigit():
+    if requested is None or vocabulary is None or whole(vocabulary["value"]) is None:
         return cause
     rows, tolerance = int(vocabulary["value"]), _print_resolution(requested, case.figures["resolution_bytes"])
     for count, source in _sequences(case):
@@ -54,8 +55,8 @@ def _sequences(case: Case) -> list[tuple[int, EvidenceRow]]:
             found.append((int(match[1]), member))
     for key in ("max_num_seqs", "max_running_requests", "max_num_batched_tokens", "chunked_prefill_size"):
         row = case.argument(key)
-        if row is not None and row["value"].isdigit():
-            found.append((int(row["value"]), row))
+        if row is not None and (count := whole(row["value"])) is not None:
+            found.append((count, row))
     for batch in case.ask("batch")[:3]:
         if batch["prefill_tokens"]:
             found.append((int(batch["prefill_tokens"]), batch))

@@ -15,6 +15,7 @@ from oomctl.analyzers.triage.evidence import EvidenceRow, cite
 from oomctl.analyzers.triage.words import size
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.ledger import Component, Ledger
+from oomctl.schemas.numbers import whole
 from oomctl.schemas.verdict import MemoryNode, Remedy
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def priced(case: Case, remedy: Remedy, component: str) -> Remedy:
 
 def _vocabulary(case: Case) -> EvidenceRow | None:
     row = case.argument("vocab_rows", "vocab_size")
-    return row if row is not None and row["value"].isdigit() else None
+    return row if row is not None and whole(row["value"]) is not None else None
 
 
 def _tensors(case: Case, tree: MemoryNode) -> list[MemoryNode]:
@@ -89,7 +90,7 @@ def _tensors(case: Case, tree: MemoryNode) -> list[MemoryNode]:
     ]
     vocabulary, requests = _vocabulary(case), case.argument("max_num_seqs", "max_running_requests")
     sampling = case.frames_of("warm_up", "sampler") or case.called(_SAMPLING)
-    if vocabulary is not None and requests is not None and requests["value"].isdigit() and sampling:
+    if vocabulary is not None and requests is not None and whole(requests["value"]) is not None and sampling:
         element = 4 if "32" in (case.arguments.get("dtype") or {"value": ""})["value"] else 2
         amount = int(requests["value"]) * int(vocabulary["value"]) * element
         note = f"{requests['value']} sequences x {vocabulary['value']} words x {element} B"

@@ -68,18 +68,24 @@ def load(
 
 
 def segment_rows(files: Sequence[BinaryIO], report: Report) -> Iterator[Row]:
-    """The rows of segments, in order; what is torn at the end of any but the last is reported."""
+    """The rows of segments, in order; what is torn at the end of any but the last, and what is no row, is reported."""
     for file in files:
         try:
             reader = LiveReader(file, file.name)
-            for frame in reader.frames():
-                yield from frame.all_rows()
+            yield from reader.rows()
         except OomctlError as error:
             report(error)
             continue
+        if reader.odd_rows:
+            report(odd_rows(file.name, reader))
         if reader.torn_bytes and file is not files[-1]:
             what = f"{file.name}: {reader.torn_bytes} bytes at its end are no whole frame; read what came before"
             report(OomctlError(what))
+
+
+def odd_rows(name: str, reader: LiveReader) -> OomctlError:
+    """What to tell of a live file that holds what is no row."""
+    return OomctlError(f"{name}: {reader.odd_rows:,} parts of it are no rows; read the others", "it was not made by oomctl")
 
 
 def _opened(folder: Folder, stack: ExitStack) -> tuple[list[Path], list[BinaryIO]]:

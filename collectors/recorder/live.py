@@ -15,16 +15,17 @@ A frame that `append` returned from is in the kernel's page cache: it survives S
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, TypeVar
 
 import msgspec
 import zstandard
 
 from oomctl.collectors.recorder.slots import Slots, all_rows
 from oomctl.schemas.errors import OomctlError
-from oomctl.schemas.rows import Row
+from oomctl.schemas.events import COMMON_NAMES
+from oomctl.schemas.rows import Row, row_of
 from oomctl.schemas.version import SCHEMA_VERSION
 
 MAGIC = b"OOMCTLL\n"
@@ -33,8 +34,14 @@ SUFFIX = ".live"
 FRAME = struct.Struct("<II")
 MAX_FRAME_BYTES = 64 << 20
 """Packed or unpacked; a longer one is damage, and the recorder's own stay far below."""
+MAX_HEADER_BYTES = 4 << 20
+MAX_ROWS = 400_000
+"""Of one frame, as rows; as slots, a hundredth of it."""
+MAX_ROW_BYTES = 4 << 20
+"""A row, or the slots of one ring, packed: 64 bytes of memory may stand behind one of msgpack."""
 LEVEL = 3
 
+T = TypeVar("T")
 State = dict[str, Any]
 """What the recorder knows at a point: source to how far it was read, and the like. None as a value takes a key away."""
 
@@ -157,7 +164,8 @@ class LiveReader:
 
     Attributes:
         header: What it says of itself.
-        torn_bytes: What stood behind the last whole frame; complete when `frames` has ended.
+        torn_bytes: What stood behind the last whole frame; complete when `frames` or `rows` has ended.
+        odd_rows: What stood in place of rows and is none: our recorder writes no such thing; complete likewise.
 
     Raises:
         OomctlError: If it is no live file, has no whole header, or is of a newer version.
@@ -165,11 +173,11 @@ class LiveReader:
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file = file
-        self.torn_bytes = 0
+        self.torn_bytes = self.odd_rows = 0
         if file.read(len(MAGIC)) != MAGIC:
             raise OomctlError(f"not a live file of oomctl ({name})", "give the folder that `oomctl attach` writes")
         payload = self._payload()
-        if payload is None:
+        if payload is None or len(payload) > MAX_HEADER_BYTES:
             raise OomctlError(f"a live file whose header is not whole ({name})", "it holds nothing: delete it")
         try:
             versions = msgspec.msgpack.decode(payload, type=_Versions)
@@ -186,12 +194,34 @@ class LiveReader:
             ) from error
 
     def frames(self) -> Iterator[Frame]:
-        """Each whole frame, in order."""
-        decoder = msgspec.msgpack.Decoder(Frame)
+        """Each whole frame, in order: for the recorder, which wrote them."""
+        return self._decoded(Frame)
+
+    def rows(self) -> Iterator[Row]:
+        """The rows of the whole frames, in order, whoever wrote them: each one that the event table can hold."""
+        for frame in self._decoded(_Packed):
+            for raw in frame.slots:
+                slots = _unpacked(raw, Slots)
+                if slots is None or not COMMON_NAMES.issuperset(slots.common):
+                    self.odd_rows += 1
+                else:
+                    yield from self._good(slots.rows())
+            yield from self._good(_unpacked(raw, Row) for raw in frame.rows)
+
+    def _good(self, records: Iterable[Row | None]) -> Iterator[Row]:
+        for record in records:
+            row = row_of(record)
+            if row is None:
+                self.odd_rows += 1
+            else:
+                yield row
+
+    def _decoded(self, type_: type[T]) -> Iterator[T]:
+        decoder = msgspec.msgpack.Decoder(type_)
         while (payload := self._payload()) is not None:
             try:
                 yield decoder.decode(payload)
-            except msgspec.MsgspecError:
+            except (msgspec.MsgspecError, RecursionError):
                 self.torn_bytes += len(payload)
                 return
 
@@ -210,6 +240,13 @@ class LiveReader:
         return None
 
 
+class _Packed(msgspec.Struct):
+    """A frame whose rows are decoded one by one."""
+
+    rows: Annotated[list[msgspec.Raw], msgspec.Meta(max_length=MAX_ROWS)] = []
+    slots: Annotated[list[msgspec.Raw], msgspec.Meta(max_length=MAX_ROWS // 100)] = []
+
+
 class _Versions(msgspec.Struct):
     format: int
     schema_version: int
@@ -222,6 +259,13 @@ def apply(state: State, change: State) -> None:
             state.pop(key, None)
         else:
             state[key] = value
+
+
+def _unpacked(raw: msgspec.Raw, type_: type[T]) -> T | None:
+    try:
+        return msgspec.msgpack.decode(raw, type=type_) if memoryview(raw).nbytes <= MAX_ROW_BYTES else None
+    except (msgspec.MsgspecError, RecursionError):
+        return None
 
 
 def _decompressed(payload: bytes) -> bytes | None:

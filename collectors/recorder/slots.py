@@ -45,9 +45,9 @@ class Slots(msgspec.Struct, kw_only=True):
         for at in range(WIDTH):
             slots[CRC.size + at :: SLOT_BYTES] = self.columns[at * count : (at + 1) * count]
         for start in range(0, len(slots), SLOT_BYTES):
-            if (kind := KINDS.get(slots[start + CODE])) is not None:
+            if (code := slots[start + CODE]) in KEPT:
                 slot = bytes(slots[start : start + SLOT_BYTES])
-                yield to_row(decode(kind, slot, b"", self.offset_ns, cut=False), self.common)
+                yield to_row(decode(KINDS[code], slot, b"", self.offset_ns, cut=False), self.common)
 
 
 def all_rows(rows: Iterable[Row], slots: Iterable[Slots]) -> Iterator[Row]:

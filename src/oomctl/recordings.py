@@ -3,7 +3,7 @@
 import io
 from pathlib import Path
 
-from oomctl.collectors.recorder.contents import load, streams_of
+from oomctl.collectors.recorder.contents import load, odd_rows, streams_of
 from oomctl.collectors.recorder.folder import Folder
 from oomctl.collectors.recorder.live import LiveReader
 from oomctl.inputs import Report, label
@@ -41,12 +41,15 @@ def load_live_file(target: Target, name: str, file: io.BufferedReader, size: int
         OomctlError: If it is damaged at its beginning, or holds no row.
     """
     reader = LiveReader(file, name)
-    frames = list(reader.frames())
-    target.refuse_known({row["stream"] for frame in frames for row in frame.all_rows()}, name)
-    rows = storage.load_rows(target.connection, (row for frame in frames for row in frame.all_rows()))
+    twice: set[str] = set()
+    rows = storage.load_rows(target.connection, target.fresh(reader.rows(), twice))
     if reader.torn_bytes:
         report(OomctlError(f"{name}: {reader.torn_bytes} bytes at its end are no whole frame; read what came before"))
+    if reader.odd_rows:
+        report(odd_rows(name, reader))
     if not rows:
+        target.refuse_known(twice, name)
         raise OomctlError(f"a live file without a row ({name})", "give the folder that it lies in")
+    target.tell_known(twice, name, report)
     engines = target.engines(target.loaded())
     return verdict.Input(path=name, format="live", bytes=size, rows=rows, engines=engines)

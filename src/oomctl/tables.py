@@ -1,12 +1,10 @@
 """Event tables as inputs: what `oomctl import` and `oomctl export` wrote, in each of its forms."""
 
 import io
-from collections.abc import Iterator
 
 from oomctl.inputs import Report, on_disk
 from oomctl.schemas import storage, text_forms, verdict
 from oomctl.schemas.errors import OomctlError
-from oomctl.schemas.rows import Row
 from oomctl.schemas.version import PARQUET_MAGIC
 from oomctl.target import Target
 
@@ -60,26 +58,17 @@ def _load_jsonl(target: Target, name: str, file: io.BufferedReader, report: Repo
     from oomctl.collectors.artifacts.unpack import Counted
 
     counted = Counted(file)
-    streams: set[str] = set()
     twice: set[str] = set()
     bad: list[int] = []
-
-    def fresh() -> Iterator[Row]:
-        for row in text_forms.read_jsonl(io.BufferedReader(counted), name, bad.append):
-            known = row["stream"] in target.streams
-            (twice if known else streams).add(row["stream"])
-            if not known:
-                yield row
-
-    rows = storage.load_rows(target.connection, fresh())
+    told = text_forms.read_jsonl(io.BufferedReader(counted), name, bad.append)
+    rows = storage.load_rows(target.connection, target.fresh(told, twice))
     if not rows:
         target.refuse_known(twice, name)
         raise OomctlError(f"a recording without a row ({name})", "export it again, or give the log itself")
-    for stream in sorted(twice):
-        report(OomctlError(f"stream {stream} was already read from another input ({name})", "read the two one at a time"))
+    target.tell_known(twice, name, report)
     if bad:
         report(OomctlError(f"{name}: {len(bad)} lines are no rows, the first is line {bad[0]}; read the others"))
-    return _loaded(target, name, "jsonl", counted.taken, rows, streams)
+    return _loaded(target, name, "jsonl", counted.taken, rows, target.loaded())
 
 
 def _loaded(target: Target, name: str, form: verdict.InputFormat, size: int, rows: int, streams: set[str]) -> verdict.Input:

@@ -1,9 +1,12 @@
 """The event table that inputs are loaded into, and which streams it holds already."""
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, cast
 
+from oomctl.inputs import Report
 from oomctl.progress import Watch
 from oomctl.schemas.errors import OomctlError
+from oomctl.schemas.rows import Row
 
 if TYPE_CHECKING:
     import duckdb
@@ -40,6 +43,26 @@ class Target:
         if twice := self.streams & streams:
             raise OomctlError(
                 f"stream {min(twice)} was already read from another input ({name})", "read the two one at a time"
+            )
+
+    def fresh(self, rows: Iterable[Row], twice: set[str]) -> Iterator[Row]:
+        """The rows of an input that is read as it comes, but those of streams that were loaded from another.
+
+        Args:
+            rows: As they come.
+            twice: Takes the names of those streams.
+        """
+        for row in rows:
+            if row["stream"] in self.streams:
+                twice.add(row["stream"])
+            else:
+                yield row
+
+    def tell_known(self, twice: set[str], name: str, report: Report) -> None:
+        """After an input of which `fresh` left some streams out."""
+        for stream in sorted(twice):
+            report(
+                OomctlError(f"stream {stream} was already read from another input ({name})", "read the two one at a time")
             )
 
     def loaded(self) -> set[str]:

@@ -52,6 +52,11 @@ def test_a_hash_is_the_same_signed_and_unsigned() -> None:
     assert hex_of(b"\x01\xff") == "01ff"
     assert hex_of("-1") == hex_of(-1)
     assert hex_of(1.5) is hex_of(None) is hex_of(True) is hex_of(b"x" * 65) is None
+    assert hex_of("\u00b2") is hex_of("--1") is hex_of("-") is None
+
+
+def test_sizes_that_the_event_table_cannot_hold_are_not_told() -> None:
+    assert decode(stored("maps", 1, size=2**63)).events[0].block_tokens is None
 
 
 def test_tensorrt_llm_and_dynamo() -> None:

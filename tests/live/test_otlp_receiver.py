@@ -198,6 +198,21 @@ def test_other_paths_and_no_length(receiver: HttpReceiver) -> None:
         assert b" 400 " in peer.recv(1000)
 
 
+def test_a_length_in_digits_that_are_none(inbox: Inbox, receiver: HttpReceiver) -> None:
+    """`str.isdigit` holds for a superscript two, at which `int` raises."""
+    with socket.create_connection(("127.0.0.1", receiver.port), 20) as peer:
+        peer.sendall(b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Length: \xb2\r\n\r\n")
+        assert b" 400 " in peer.recv(1000)
+    assert [count for _, count, _ in inbox.poll().losses] == [1]
+
+
+@pytest.mark.parametrize("text", ["\u00b2", "9" * 400, "-1", "1.5"])
+def test_a_count_that_is_none_is_not_told(inbox: Inbox, text: str) -> None:
+    inbox.take(export(OLD | {"gen_ai.usage.completion_tokens": text}))
+    finished = [row["request"] for row in inbox.poll().rows if row["request"]["event"] == "finished"]
+    assert [(row["prompt_tokens"], row["output_tokens"]) for row in finished] == [(82, None)]
+
+
 def test_a_flood_is_bounded_and_counted(inbox: Inbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_EVENTS", 10)
     for _ in range(5):

@@ -132,6 +132,14 @@ def test_other_monitors(log: str, expected: list[tuple[int, int | None]]) -> Non
     assert found == [(index, None if used is None else used * MIB) for index, used in expected]
 
 
+def test_figures_that_are_no_numbers_are_none() -> None:
+    """GIVEN monitors' columns with digits that `int` does not take, or that no table holds THEN no row tells them."""
+    heading = "# gpu         pid   type     fb   command\n# Idx           #    C/G     MB   name\n"
+    for cell in ("\u00b2", "9" * 400, "9" * 17):
+        (row,) = of_kind(read(f"{heading}    0       4711     C  {cell}   python3\n"), "process")
+        assert "used_bytes" not in row or row["used_bytes"] is None
+
+
 def test_pmon_and_rocm_processes() -> None:
     log = "# gpu        pid  type    fb   command\n# Idx          #   C/G    MB   name\n    0       4121     C 40012   python3\n    1          -     -     -   -\n"
     assert [(f["pid"], f["name"], f["used_bytes"]) for f in of_kind(read(log), "process")] == [

@@ -3,12 +3,28 @@
 import io
 import resource
 import stat
+import zlib
 from pathlib import Path
 
+import msgspec
 import pytest
+import zstandard
 
-from oomctl.collectors.recorder.live import FRAME, MAGIC, Frame, Header, LiveReader, LiveWriter, apply
+from oomctl.collectors.agent.kinds import STEP
+from oomctl.collectors.recorder.live import (
+    FRAME,
+    MAGIC,
+    MAX_ROW_BYTES,
+    MAX_ROWS,
+    Frame,
+    Header,
+    LiveReader,
+    LiveWriter,
+    apply,
+)
+from oomctl.collectors.recorder.slots import WIDTH
 from oomctl.schemas.errors import OomctlError
+from oomctl.schemas.rows import Row
 
 
 def header(**changes: object) -> Header:
@@ -114,6 +130,50 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     writer.append(Frame(at={"k": 2}))
     writer.close()
     assert [frame.at for frame in read((tmp_path / "a.live").read_bytes())[0]] == [{"k": 1}, {"k": 2}]
+
+
+def rows_of(*frames: bytes) -> tuple[list[Row], LiveReader]:
+    """What is read of frames that somebody wrote whose checksums hold."""
+    packed = [zstandard.ZstdCompressor().compress(payload) for payload in (msgspec.msgpack.encode(header()), *frames)]
+    data = MAGIC + b"".join(FRAME.pack(len(one), zlib.crc32(one)) + one for one in packed)
+    reader = LiveReader(io.BytesIO(data), "a.live")
+    return list(reader.rows()), reader
+
+
+GOOD = {"stream": "s", "seq": 1, "kind": "step", "step": {"step_id": 1}}
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        3,
+        {},
+        {**GOOD, "kind": "nonsense"},
+        {**GOOD, "step": None},
+        {**GOOD, "linm": 2},
+        {**GOOD, "seq": 2**64 - 1},
+        {**GOOD, "step": {"step_id": "x"}},
+        {**GOOD, "ts": 2**62},
+        {**GOOD, "worker": "x" * (MAX_ROW_BYTES + 1)},
+    ],
+)
+def test_what_is_no_row_is_counted_and_the_others_are_read(odd: object) -> None:
+    found, reader = rows_of(msgspec.msgpack.encode({"rows": [GOOD, odd, GOOD]}), msgspec.msgpack.encode({"rows": [GOOD]}))
+    assert (found, reader.odd_rows, reader.torn_bytes) == ([GOOD] * 3, 1, 0)
+
+
+@pytest.mark.parametrize("common", [{"stream": "s", "q!ality": "x"}, {"stream": 5}, {}])
+def test_records_of_a_ring_whose_columns_are_none(common: dict[str, object]) -> None:
+    slots = [{"common": common, "offset_ns": 0, "columns": bytes([0, 0, STEP.code, *[0] * (WIDTH - 3)])}]
+    found, reader = rows_of(msgspec.msgpack.encode({"slots": slots}))
+    assert (found, reader.odd_rows) == ([], 1)
+
+
+def test_a_frame_that_unpacks_to_millions_of_rows_is_no_frame() -> None:
+    """64 MiB of empty maps would be 4 GB of them."""
+    found, reader = rows_of(b"\x81\xa4rows\xdd" + (MAX_ROWS + 1).to_bytes(4, "big") + b"\x80" * (MAX_ROWS + 1))
+    assert found == []
+    assert reader.torn_bytes > MAX_ROWS
 
 
 def test_a_state_is_what_its_changes_made_of_it() -> None:

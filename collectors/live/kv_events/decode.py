@@ -4,6 +4,7 @@ Seen on the wire: vLLM to 0.23 and old SGLang, arrays in an array; vLLM since, S
 array; a branch of vLLM, maps in a map. TensorRT-LLM's /kv_cache_events and Dynamo's router events are JSON of their own.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,9 @@ ARRAY_FIELDS = {
     "BlockRemoved": ("block_hashes", "medium"),
     "AllBlocksCleared": (),
 }
+
+
+_NUMBER = re.compile(r"-?[0-9]{1,20}")
 
 
 class BadEvents(ValueError):
@@ -128,7 +132,7 @@ def hex_of(value: Any) -> str | None:
         return f"{value & 0xFFFF_FFFF_FFFF_FFFF:016x}"
     if isinstance(value, bytes) and len(value) <= 64:
         return value.hex()
-    if isinstance(value, str) and value.lstrip("-").isdigit() and len(value) <= 20:
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
         return hex_of(int(value))
     return None
 
@@ -200,7 +204,7 @@ def _medium(value: Any) -> str | None:
 
 
 def _integer(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 else None
 
 
 def _microseconds(ts: Any) -> int | None:

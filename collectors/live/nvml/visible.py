@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from oomctl.schemas.numbers import whole
+
 
 @dataclass(frozen=True)
 class Device:
@@ -54,8 +56,8 @@ def devices(api: Any, visible: str | None) -> list[Device]:
 
 
 def _match(word: str, found: list[Device], by_number: list[Device | None]) -> Device | None:
-    if word.isdigit():
-        return by_number[int(word)] if int(word) < len(by_number) else None
+    if (number := whole(word)) is not None:
+        return by_number[number] if number < len(by_number) else None
     matches = [device for device in found if device.uuid.startswith(word)]
     return matches[0] if len(matches) == 1 else None
 

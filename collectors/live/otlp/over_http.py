@@ -7,6 +7,7 @@ import zlib
 from http import HTTPStatus
 
 from oomctl.collectors.live.otlp.inbox import MAX_BODY_BYTES, Inbox, Refused
+from oomctl.schemas.numbers import whole
 
 SILENCE_S = 10.0
 MAX_CONNECTIONS = 32
@@ -92,14 +93,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         """Nothing is printed for a request."""
 
     def _body(self) -> bytes:
-        length = self.headers.get("Content-Length", "")
-        if not length.isdigit():
+        length = whole(self.headers.get("Content-Length"))
+        if length is None:
             raise Refused("no Content-Length")
-        if int(length) > MAX_BODY_BYTES:
+        if length > MAX_BODY_BYTES:
             raise _TooLarge
         body = bytearray()
-        while len(body) < int(length):
-            chunk = self.rfile.read1(min(CHUNK_BYTES, int(length) - len(body)))
+        while len(body) < length:
+            chunk = self.rfile.read1(min(CHUNK_BYTES, length - len(body)))
             if not chunk:
                 raise Refused("the body ends before its length")
             body += chunk

@@ -10,6 +10,8 @@ from typing import Any
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 
+from oomctl.schemas.numbers import whole
+
 Fields = dict[str, Any]
 Attributes = dict[str, Any]
 
@@ -103,8 +105,8 @@ def _first(attributes: Attributes, names: tuple[str, ...]) -> Any:
 
 def _count(value: Any) -> int | None:
     """A count of tokens; vLLM sends it as text in some versions."""
-    if isinstance(value, str) and value.isdigit() and len(value) < 19:
-        return int(value)
+    if isinstance(value, str):
+        return whole(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 

@@ -6,6 +6,7 @@ from oomctl.collectors.artifacts.logs.fact import Fact
 from oomctl.collectors.artifacts.logs.pattern import Pattern
 from oomctl.collectors.artifacts.logs.system.block import Block
 from oomctl.collectors.artifacts.logs.units import size
+from oomctl.schemas.numbers import whole
 
 MIB = 2**20
 HALF_MIB = MIB // 2
@@ -98,13 +99,15 @@ class Monitor(Block):
         if text.startswith("#"):
             return []
         cells = self._ENTITY.sub("", text).split(None, len(self._names) - 1)
-        if len(cells) != len(self._names) or not cells[0].isdigit():
+        if len(cells) != len(self._names) or whole(cells[0]) is None:
             return None
         named = dict(zip(self._names, cells, strict=True))
         figures = {
-            _MONITORED[key]: int(value) * MIB for key, value in named.items() if key in _MONITORED and value.isdigit()
+            _MONITORED[key]: amount * MIB
+            for key, value in named.items()
+            if key in _MONITORED and (amount := whole(value)) is not None and amount * MIB < 2**63
         }
-        if named.get("pid", "").isdigit():
+        if whole(named.get("pid")) is not None:
             return [process(named["pid"], named.get("command", "").strip(), figures.get("used"), cells[0])]
         if not figures or "pid" in named:
             return []
