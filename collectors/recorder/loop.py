@@ -1,13 +1,14 @@
 """The recorder: round after round it takes what the sources have, writes it, and looks whether to freeze."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from oomctl.collectors.live.processes import PROC
 from oomctl.collectors.recorder.clock import Clock
 from oomctl.collectors.recorder.folder import Folder
+from oomctl.collectors.recorder.health import Health
 from oomctl.collectors.recorder.host import HOST, HostRows
 from oomctl.collectors.recorder.incidents import Incidents
 from oomctl.collectors.recorder.jobs import Hook, Jobs
@@ -17,8 +18,9 @@ from oomctl.collectors.recorder.settings import Outlet, Settings
 from oomctl.collectors.recorder.slots import Slots
 from oomctl.collectors.recorder.sources import Gathered, Sources
 from oomctl.collectors.recorder.store import Store
+from oomctl.collectors.recorder.telling import ERROR, INFO, WARNING, Mentioned, tell
 from oomctl.collectors.recorder.upkeep import Upkeep
-from oomctl.collectors.recorder.watch import Sign, Watch
+from oomctl.collectors.recorder.watch import Watch
 from oomctl.schemas.rows import Row
 
 ROUND_S = 1.0
@@ -37,7 +39,7 @@ class Recorder:
         clock: Time and waiting.
         outlets: Where copies of the rows go.
         proc: The process file system.
-        say: Called with what a person should know at once.
+        health: Is told of each round.
 
     Attributes:
         stopping: Set it to end in order.
@@ -52,13 +54,13 @@ class Recorder:
         clock: Clock | None = None,
         outlets: Sequence[Outlet] = (),
         proc: Path = PROC,
-        say: Callable[[str], None] = lambda text: None,
+        health: Health | None = None,
     ) -> None:
         self.stopping = False
         self._settings = settings
         self._clock = clock or Clock()
         self._outlets = outlets
-        self._say = say
+        self._health = health or Health(self._clock.monotonic_s)
         folder = Folder(settings.root)
         folder.prepare()
         self._lock = folder.lock()
@@ -78,7 +80,8 @@ class Recorder:
         self._incidents = Incidents(settings, self._clock, self._jobs, self._hook, state, self._told)
         self._upkeep = Upkeep(settings, self._clock, self._store, self._jobs, self._sources.leftovers, self._told)
         self._problems: list[str] = []
-        self._errors = 0
+        self._errors = self._told_lost = 0
+        self._mentioned = Mentioned()
         self._ended_s: float | None = None
         now_s, ts = self._clock.monotonic_s(), self._clock.wall_us()
         self._clocks = (now_s, ts)
@@ -96,6 +99,7 @@ class Recorder:
         try:
             while not self.stopping:
                 more = self.round()
+                self._health.turned(self._own.lost, self._errors, len(self._store.held or ()), self._store.problem)
                 if self.finished:
                     break
                 if not more:
@@ -132,6 +136,7 @@ class Recorder:
 
     def close(self) -> None:
         """End in order: take in what there is, freeze what is due, leave a whole segment."""
+        self._health.ends()
         try:
             if self._store.retry():
                 gathered = self._sources.gather(self._clock.wall_us(), final=not self._sources.alive)
@@ -142,7 +147,8 @@ class Recorder:
                 rows += [*self._report(gathered, now_us), self._own.state(now_us, "ok", "ends in order")]
                 self._write(rows, gathered.at, gathered.slots)
             if self._store.held is not None:
-                self._say(f"{len(self._store.held)} rows could not be written: {self._store.problem}")
+                count = len(self._store.held)
+                tell(ERROR, "rows.unwritten", f"{count} rows could not be written: {self._store.problem}", rows=count)
             self._store.sync()
             self._upkeep.clear()
             self._incidents.freeze_now()
@@ -180,7 +186,8 @@ class Recorder:
                 rows += [self._own.ended(now_us, self._sources.incarnation, "the process is gone", end, None) for _ in gone]
         self._incidents.signs(signs)
         for sign in signs:
-            self._say(_words(sign))
+            told = {"incident.id": sign.incident_id, "reason": sign.reason}
+            tell(WARNING, "incident.sign", f"{sign.reason}: incident {sign.incident_id}", **told)
         return rows
 
     def _report(self, gathered: Gathered, now_us: int) -> list[Row]:
@@ -197,11 +204,15 @@ class Recorder:
         problems, self._problems = self._problems, []
         for note in [*gathered.notes, *(Note(RECORDER, "degraded", problem) for problem in problems)]:
             self._errors += note.state != "ok"
+            self._mentioned.tell(note)
             rows.append(self._own.told(now_us, note, errors=self._errors))
         if now_s >= self._report_s:
             self._report_s = now_s + REPORT_S
             cpu_us, self._cpu_us = self._clock.cpu_us() - self._cpu_us, self._clock.cpu_us()
             rows.append(self._own.state(now_us, "ok", "records", cost_us=cpu_us, errors=self._errors))
+            lost, self._told_lost = self._own.lost - self._told_lost, self._own.lost
+            if lost:
+                tell(WARNING, "records.lost", f"{lost} records were lost within a minute", records=lost)
         return rows
 
     def _write(self, rows: list[Row], at: State, slots: Sequence[Slots] = ()) -> None:
@@ -212,7 +223,7 @@ class Recorder:
         frame = Frame(rows=rows, slots=list(slots), at=at)
         if len(frame) or at:
             if not self._store.write(frame):
-                self._say(f"cannot write: {self._store.problem}; the rings hold what comes meanwhile")
+                tell(ERROR, "write.failed", f"cannot write: {self._store.problem}; the rings hold what comes meanwhile")
             copies = list(frame.all_rows()) if self._outlets else []
             for outlet in self._outlets:
                 outlet.offer(copies)
@@ -232,8 +243,5 @@ class Recorder:
             self._pending.append(self._own.state(ts, "ok", detail))
         if "incident" in result:
             self._pending.append(self._own.state(ts, "ok", f"froze incident {result['incident']}: {result['rows']} rows"))
-            self._say(f"wrote {result['file']}")
-
-
-def _words(sign: Sign) -> str:
-    return f"{sign.reason}: incident {sign.incident_id}"
+            told = {"incident.id": result["incident"], "rows": result["rows"], "file": str(result["file"])}
+            tell(INFO, "incident.frozen", f"wrote {result['file']}", **told)

@@ -37,13 +37,18 @@ class OwnRows(Stream):
 
     Args:
         common: The common columns: node, worker; `stream` is what the stream begins with.
+
+    Attributes:
+        lost: Records whose loss was told, of this recorder.
     """
 
     def __init__(self, common: Mapping[str, Any]) -> None:
         super().__init__(RECORDER, "host", common)
+        self.lost = 0
 
     def loss(self, ts: int, reason: str, count: int, detail: str) -> Row:
         """Something is lost."""
+        self.lost += count
         return self.row(ts, "loss", {"reason": reason, "count": count, "detail": detail})
 
     def state(self, ts: int, state: str, detail: str, **fields: Any) -> Row:

@@ -1,26 +1,34 @@
 """The same facts for a Prometheus server to fetch, through prometheus-client; names by the list in otlp_names."""
 
+import json
+import socketserver
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from oomctl.collectors.recorder import otlp_names as names
+from oomctl.collectors.recorder.health import Health
 from oomctl.schemas.errors import ExitCode, OomctlError
 from oomctl.schemas.rows import Row
 
 MAX_SERIES = 5_000
+SILENCE_S = 10.0
+"""A peer that sends nothing for so long is hung up on."""
 SUFFIXES = {"By": "_bytes", "s": "_seconds", "1": "_ratio"}
 Labels = tuple[tuple[str, str], ...]
 
 
 class PrometheusOutlet:
-    """Serves the newest figures on loopback.
+    """Serves the newest figures on loopback, and under /healthz how the recorder is.
 
     Args:
         port: 0 for any.
+        health: Of the recorder.
         host: Loopback, unless somebody decided otherwise.
 
     Raises:
@@ -29,16 +37,19 @@ class PrometheusOutlet:
 
     drop_reason = "not served to Prometheus: more series than are kept"
 
-    def __init__(self, port: int, host: str = "127.0.0.1") -> None:
+    def __init__(self, port: int, health: Health, host: str = "127.0.0.1") -> None:
         self._newest = _Newest()
         registry = CollectorRegistry()
         registry.register(self._newest)
         try:
-            self._server, self._thread = start_http_server(port, host, registry)
+            app = _routed(make_wsgi_app(registry), health)
+            self._server = make_server(host, port, app, _Server, _Handler)
         except OSError as error:
             hint = "choose another with --serve-metrics"
             raise OomctlError(f"cannot listen on port {port} ({error.strerror})", hint, ExitCode.ENVIRONMENT) from error
         self.port: int = self._server.server_port
+        self._thread = threading.Thread(target=self._server.serve_forever, name="oomctl-metrics", daemon=True)
+        self._thread.start()
 
     def offer(self, rows: Sequence[Row]) -> None:
         """Take rows."""
@@ -54,6 +65,33 @@ class PrometheusOutlet:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(5)
+
+
+class _Server(socketserver.ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+    block_on_close = False
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = SILENCE_S
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing is printed for a request."""
+
+
+def _routed(metrics: Callable[..., Iterable[bytes]], health: Health) -> Callable[..., Iterable[bytes]]:
+    """A WSGI application: /healthz, and everything else as prometheus-client answers it."""
+
+    def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if environ.get("PATH_INFO") != "/healthz":
+            return metrics(environ, start_response)
+        alive, report = health.report()
+        body = json.dumps(report).encode() + b"\n"
+        headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body))), ("Cache-Control", "no-store")]
+        start_response("200 OK" if alive else "503 Service Unavailable", headers)
+        return [body]
+
+    return app
 
 
 class _Newest(Collector):

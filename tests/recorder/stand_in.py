@@ -88,8 +88,8 @@ class Time:
 
 
 def recorder(root: Path, rings: Path | None, time: Time, pid: int, proc: Path = Path("/proc"), **settings: Any) -> Recorder:
-    said, node = settings.pop("say", lambda text: None), settings.pop("node", NODE)
-    return Recorder(Settings(root=root, pid=pid, node=node, rings=rings, **settings), time.clock(), proc=proc, say=said)
+    node = settings.pop("node", NODE)
+    return Recorder(Settings(root=root, pid=pid, node=node, rings=rings, **settings), time.clock(), proc=proc)
 
 
 def rows(root: Path, sql: str, problems: list[OomctlError] | None = None) -> list[tuple[Any, ...]]:

@@ -187,3 +187,33 @@ def test_a_folder_of_recordings_is_read_whole(tmp_path: Path) -> None:
         beside.close()
     ran = oomctl("query", str(tmp_path / "all"), "-c", "SELECT DISTINCT worker FROM step ORDER BY 1", "--json")
     assert json.loads(ran.out) == [{"worker": "a"}] or json.loads(ran.out) == [{"worker": "a"}, {"worker": "b"}], ran.err
+
+
+def test_what_stderr_tells_as_json_has_opentelemetrys_names_and_no_secret(tmp_path: Path) -> None:
+    with running(tmp_path / "rings") as worker:
+        page = "http://me:hunter2@127.0.0.1:1/metrics?token=hunter3"
+        words = ("--log-format", "json", "--metrics", page, "--serve-metrics", "0")
+        process = attached(worker.pid, "-o", str(tmp_path / "rec"), *words)
+        wait_for(tmp_path / "rec" / "live", "*.live")
+        tell(worker, "oom")
+        wait_for(tmp_path / "rec" / "incidents", "*.parquet")
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert "hunter" not in err
+    told = [json.loads(line) for line in err.splitlines()]
+    by_name = {each["EventName"]: each for each in told}
+    assert by_name.keys() >= {
+        "oomctl.recording.begins", "oomctl.incident.sign", "oomctl.incident.frozen", "oomctl.source.state",
+        "oomctl.recording.ends",
+    }  # fmt: skip
+    for each in told:
+        assert each.keys() == {
+            "Timestamp", "SeverityText", "SeverityNumber", "EventName", "Body", "Attributes", "Resource",
+        }  # fmt: skip
+        assert (each["SeverityText"], each["SeverityNumber"]) in (("INFO", 9), ("WARN", 13), ("ERROR", 17))
+        assert each["Resource"]["service.name"] == "oomctl"
+    frozen = by_name["oomctl.incident.frozen"]["Attributes"]
+    assert Path(frozen["oomctl.file"]).stem == frozen["oomctl.incident.id"]
+    ran = oomctl("attach", "999999999", "-o", str(tmp_path / "none"), "--log-format", "json", "--metrics", "none")
+    assert (ran.code, json.loads(ran.err)["EventName"]) == (2, "oomctl.failed")

@@ -134,10 +134,11 @@ def test_a_read_only_place_is_refused(tmp_path: Path) -> None:
         recorder(tmp_path / "file" / "rec", None, Time(), PID)
 
 
-def test_a_full_disk_is_told_and_costs_nothing_that_the_ring_holds(tmp_path: Path) -> None:
+def test_a_full_disk_is_told_and_costs_nothing_that_the_ring_holds(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     worker = Worker(tmp_path / "rings")
-    said: list[str] = []
-    beside = recorder(tmp_path / "rec", tmp_path / "rings", Time(), PID, say=said.append)
+    beside = recorder(tmp_path / "rec", tmp_path / "rings", Time(), PID)
     worker.step(0)
     beside.round()
     size = next((tmp_path / "rec" / "live").iterdir()).stat().st_size
@@ -149,6 +150,7 @@ def test_a_full_disk_is_told_and_costs_nothing_that_the_ring_holds(tmp_path: Pat
             beside.round()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    said = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert said == ["cannot write: File too large; the rings hold what comes meanwhile"]
     beside.round()
     beside.close()

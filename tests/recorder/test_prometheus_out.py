@@ -1,12 +1,16 @@
 """What attach --serve-metrics serves, read by Prometheus' own parser."""
 
+import json
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from oomctl.collectors.recorder import prometheus_out as module
+from oomctl.collectors.recorder.health import LATE_S, Health
 from oomctl.collectors.recorder.prometheus_out import PrometheusOutlet
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.rows import make_row
@@ -14,7 +18,7 @@ from oomctl.schemas.rows import make_row
 
 @pytest.fixture
 def outlet() -> Iterator[PrometheusOutlet]:
-    made = PrometheusOutlet(0)
+    made = PrometheusOutlet(0, Health())
     yield made
     made.close()
 
@@ -64,8 +68,39 @@ def test_series_are_bounded_and_counted(outlet: PrometheusOutlet, monkeypatch: p
 
 def test_a_port_that_is_taken(outlet: PrometheusOutlet) -> None:
     with pytest.raises(OomctlError, match="cannot listen"):
-        PrometheusOutlet(outlet.port)
+        PrometheusOutlet(outlet.port, Health())
 
 
 def test_it_listens_on_loopback(outlet: PrometheusOutlet) -> None:
     assert outlet._server.server_address[0] == "127.0.0.1"
+
+
+def asked(outlet: PrometheusOutlet) -> tuple[int, dict[str, Any]]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{outlet.port}/healthz", timeout=20) as reply:
+            return reply.status, json.load(reply)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def test_healthz_lives_as_long_as_the_loop_turns() -> None:
+    now_s = 100.0
+    health = Health(lambda: now_s)
+    outlet = PrometheusOutlet(0, health)
+    try:
+        health.turned(lost=3, errors=1, held_rows=0, problem=None)
+        now_s += LATE_S
+        status, report = asked(outlet)
+        assert (status, report["status"], report["lost_records"], report["errors"]) == (200, "ok", 3, 1)
+        assert report["last_write_age_s"] == LATE_S
+        health.turned(lost=3, errors=1, held_rows=7, problem="No space left on device")
+        status, report = asked(outlet)
+        assert (status, report["status"], report["held_rows"]) == (200, "degraded", 7)  # a new start would not help
+        assert (report["last_round_age_s"], report["last_write_age_s"]) == (0, LATE_S)
+        now_s += LATE_S + 1
+        assert asked(outlet)[0] == 503
+        assert asked(outlet)[1]["status"] == "hangs"
+        health.ends()
+        assert (asked(outlet)[0], asked(outlet)[1]["status"]) == (200, "ending")
+    finally:
+        outlet.close()

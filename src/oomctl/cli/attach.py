@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oomctl.cli.options import Format, FormatOption, JsonOption, chosen_format
+from oomctl.cli.options import Format, FormatOption, JsonOption, LogFormat, chosen_format
 from oomctl.schemas.errors import ExitCode, OomctlError
 
 if TYPE_CHECKING:
@@ -57,8 +57,13 @@ def attach(
     ] = None,
     serve_metrics: Annotated[
         int | None,
-        typer.Option("--serve-metrics", metavar="PORT", help="Serve the newest figures to Prometheus on 127.0.0.1."),
+        typer.Option(
+            "--serve-metrics", metavar="PORT", help="Serve the newest figures to Prometheus, and /healthz, on 127.0.0.1."
+        ),
     ] = None,
+    log_format: Annotated[
+        LogFormat, typer.Option("--log-format", help="What stderr tells: lines, or JSON, an object a line.")
+    ] = LogFormat.TEXT,
     format: FormatOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -70,34 +75,48 @@ def attach(
         _list(target, chosen_format(format, json))
         return
     import platform
-    import signal
 
-    from oomctl.cli.boundary import note
+    from oomctl import __version__
+    from oomctl.cli.logs import told
     from oomctl.cli.units import parse_duration, parse_size
-    from oomctl.collectors.recorder.loop import Recorder
-    from oomctl.collectors.recorder.settings import Outlet, Settings
+    from oomctl.collectors.recorder.settings import Settings
     from oomctl.targets import find
 
-    found = find(target)
-    page = found.metrics if metrics is None else None if metrics == "none" else metrics
-    settings = Settings(
-        root=output,
-        pid=found.pid,
-        node=platform.node(),
-        rings=rings or found.rings,
-        log=log,
-        minutes=minutes,
-        budget_bytes=parse_size(budget, "--budget"),
-        age_s=parse_duration(age, "--age"),
-        hook=hook,
-        metrics=() if page is None else (page,),
-        scrape_s=parse_duration(scrape, "--scrape"),
-        kv_events=found.kv_events if not kv_events else _events(kv_events),
-        devices=devices and found.pid is not None,
-        visible_devices=found.visible_devices,
-        otlp_ports=(4317, 4318) if otlp_receive else None,
-    )
-    _check(settings, named=rings)
+    node = platform.node()
+    with told(log_format, service__name="oomctl", service__version=__version__, host__name=node):
+        found = find(target)
+        page = found.metrics if metrics is None else None if metrics == "none" else metrics
+        settings = Settings(
+            root=output,
+            pid=found.pid,
+            node=node,
+            rings=rings or found.rings,
+            log=log,
+            minutes=minutes,
+            budget_bytes=parse_size(budget, "--budget"),
+            age_s=parse_duration(age, "--age"),
+            hook=hook,
+            metrics=() if page is None else (page,),
+            scrape_s=parse_duration(scrape, "--scrape"),
+            kv_events=found.kv_events if not kv_events else _events(kv_events),
+            devices=devices and found.pid is not None,
+            visible_devices=found.visible_devices,
+            otlp_ports=(4317, 4318) if otlp_receive else None,
+        )
+        _check(settings, named=rings)
+        _record(settings, otlp_endpoint, serve_metrics)
+
+
+def _record(settings: "Settings", otlp_endpoint: str | None, serve_metrics: int | None) -> None:
+    """Record until the worker ends, or a signal says so."""
+    import signal
+
+    from oomctl.collectors.recorder.health import Health
+    from oomctl.collectors.recorder.loop import Recorder
+    from oomctl.collectors.recorder.settings import Outlet
+    from oomctl.collectors.recorder.telling import INFO, tell
+
+    health = Health()
     outlets: list[Outlet] = []
     if otlp_endpoint is not None:
         from oomctl.collectors.recorder.otlp import OtlpOutlet
@@ -106,9 +125,9 @@ def attach(
     if serve_metrics is not None:
         from oomctl.collectors.recorder.prometheus_out import PrometheusOutlet
 
-        outlets.append(PrometheusOutlet(serve_metrics))
-    recorder = Recorder(settings, outlets=outlets, say=note)
-    note(_words(settings))
+        outlets.append(PrometheusOutlet(serve_metrics, health))
+    recorder = Recorder(settings, outlets=outlets, health=health)
+    tell(INFO, "recording.begins", _words(settings), root=str(settings.root), pid=settings.pid)
 
     def stop(number: int, frame: object) -> None:
         recorder.stopping = True
@@ -116,6 +135,7 @@ def attach(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     recorder.run()
+    tell(INFO, "recording.ends", f"recorded into {settings.root}", root=str(settings.root))
 
 
 def _events(words: list[str]) -> tuple[tuple[str, str | None], ...]:

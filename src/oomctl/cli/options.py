@@ -21,6 +21,13 @@ class Format(StrEnum):
     MD = "md"
 
 
+class LogFormat(StrEnum):
+    """How a command that runs for days tells what happens."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 FormatOption = Annotated[Format | None, typer.Option("--format", help="How to print: table is for reading.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Short for --format json.")]
 PathsArgument = Annotated[
