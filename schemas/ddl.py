@@ -81,15 +81,16 @@ def insert(kind: Kind, source: str) -> str:
     )
 
 
-def ordered(kind: Kind, order: Sequence[str]) -> str:
+def ordered(kind: Kind, order: Sequence[str], source: str | None = None) -> str:
     """A query for the rows of one kind as `events` has them, without the columns of the others.
 
     Args:
         kind: Which.
         order: Columns by which they are ordered.
+        source: What stands behind FROM; None for all that are stored.
     """
     by = ", ".join(f'"{column}" NULLS FIRST' for column in order)
-    return _branch(kind, f"(SELECT * FROM {stored(kind)} ORDER BY {by})")
+    return _branch(kind, f"(SELECT * FROM {source or stored(kind)} ORDER BY {by})")
 
 
 def _branch(kind: Kind, source: str | None = None) -> str:

@@ -137,8 +137,14 @@ def load_relation(connection: "duckdb.DuckDBPyConnection", source: str, paramete
     return sum(count for _, count in counts)
 
 
-def write_parquet(connection: "duckdb.DuckDBPyConnection", path: Path, writer: str, incident_id: str | None = None) -> None:
-    """Write the event table to a Parquet file that only its owner may read.
+def write_parquet(
+    connection: "duckdb.DuckDBPyConnection",
+    path: Path,
+    writer: str,
+    incident_id: str | None = None,
+    source: wide.Source = ddl.stored,
+) -> None:
+    """Write the event table, or some of its rows, to a Parquet file that only its owner may read.
 
     It is sorted by SORT_KEY. The file appears whole or not at all: it is written beside its place and moved there.
     """
@@ -146,7 +152,7 @@ def write_parquet(connection: "duckdb.DuckDBPyConnection", path: Path, writer: s
     if incident_id is not None:
         metadata[INCIDENT_KEY] = incident_id
     with beside(path) as scratch:
-        wide.write(connection, scratch, [column for column in SORT_KEY if column != "kind"], metadata)
+        wide.write(connection, scratch, [column for column in SORT_KEY if column != "kind"], metadata, source)
 
 
 @contextmanager

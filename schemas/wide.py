@@ -4,11 +4,12 @@ Nine tenths of the values are NULL because their kind is another. Arrow has one 
 looks at each, which took five times as long as all the rest of an import.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oomctl.schemas import ddl
+from oomctl.schemas.declare import Kind
 from oomctl.schemas.events import KINDS
 
 if TYPE_CHECKING:
@@ -16,9 +17,17 @@ if TYPE_CHECKING:
 
 ROW_GROUP_ROWS = 40_960
 """One is held whole while it is written, and has a column for each field of every kind."""
+Source = Callable[[Kind], str]
+"""What stands behind FROM for the rows of a kind: all that are stored, or some of them."""
 
 
-def write(connection: "duckdb.DuckDBPyConnection", path: Path, order: Sequence[str], metadata: Mapping[str, str]) -> None:
+def write(
+    connection: "duckdb.DuckDBPyConnection",
+    path: Path,
+    order: Sequence[str],
+    metadata: Mapping[str, str],
+    source: Source = ddl.stored,
+) -> None:
     """Write the event table, kind by kind.
 
     Args:
@@ -26,6 +35,7 @@ def write(connection: "duckdb.DuckDBPyConnection", path: Path, order: Sequence[s
         path: Where to.
         order: Columns by which the rows of one kind are ordered.
         metadata: For the file's footer.
+        source: Which rows.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -43,19 +53,19 @@ def write(connection: "duckdb.DuckDBPyConnection", path: Path, order: Sequence[s
     )
     with writer:
         writer.add_key_value_metadata(dict(metadata))
-        for group in _groups(_wide(connection, schema, order)):
+        for group in _groups(_wide(connection, schema, order, source)):
             writer.write_table(group, row_group_size=ROW_GROUP_ROWS)
 
 
-def _wide(connection: "duckdb.DuckDBPyConnection", schema: Any, order: Sequence[str]) -> Iterator[Any]:
+def _wide(connection: "duckdb.DuckDBPyConnection", schema: Any, order: Sequence[str], source: Source) -> Iterator[Any]:
     """Batches of rows, with the columns of all kinds."""
     import pyarrow as pa
 
     for kind in sorted(KINDS):
-        if not connection.execute(f"SELECT 1 FROM {ddl.stored(KINDS[kind])} LIMIT 1").fetchall():
+        if not connection.execute(f"SELECT 1 FROM {source(KINDS[kind])} LIMIT 1").fetchall():
             continue
         # Only its own columns are sorted: a sort of wide rows would need ten times the memory.
-        for batch in connection.sql(ddl.ordered(KINDS[kind], order)).to_arrow_reader(ROW_GROUP_ROWS):
+        for batch in connection.sql(ddl.ordered(KINDS[kind], order, source(KINDS[kind]))).to_arrow_reader(ROW_GROUP_ROWS):
             own = set(batch.schema.names)
             columns = [batch[field.name] if field.name in own else pa.nulls(len(batch), field.type) for field in schema]
             yield pa.record_batch(columns, schema=schema)

@@ -1,0 +1,89 @@
+"""A fleet's worker-hours: scenarios of the generator, written by the recorder's own writer, then exported hour by hour."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+
+from oomctl.collectors.recorder.folder import Folder
+from oomctl.collectors.recorder.live import Frame, Header, LiveWriter
+from oomctl.fleet.partitioned import Written, write_partitioned
+from oomctl.fleet.store import Store
+from oomctl.pipeline import open_inputs
+from oomctl.schemas.rows import Row
+from oomctl.schemas.text_forms import rows as rows_of
+from tests.scenarios.connected import connected
+
+SMALL_ROWS = 150
+FULL_ROWS = 2_800
+"""Of a worker that serves for an hour, as its log tells it."""
+FRAME_ROWS = 500
+FIRST_S = 60
+"""Into the hour: when the worker starts."""
+WRITER = "tests"
+
+
+@dataclass(frozen=True)
+class Hour:
+    """What a worker did in an hour: it started, and did what the scenario says.
+
+    Attributes:
+        scenario: Of the catalogue.
+        version: Of its engine.
+        engine: vllm or sglang.
+        rows: How many the scenario has; more of them are a longer story.
+        seed: Of the scenario.
+    """
+
+    scenario: str = "healthy"
+    version: str = "0.11.0"
+    engine: str = "vllm"
+    rows: int = SMALL_ROWS
+    seed: int = 1
+
+
+def record(folder: Path, node: str, worker: str, hours: Mapping[datetime, Hour]) -> Path:
+    """A recording of a worker, a segment an hour, each hour another life."""
+    place = Folder(folder)
+    place.prepare()
+    for number, (begin, hour) in enumerate(sorted(hours.items()), 1):
+        first_us = round(begin.timestamp() * 1e6) + FIRST_S * 1_000_000
+        header = Header(writer=WRITER, worker=worker, node=node, number=number, ts=first_us, at={})
+        segment = LiveWriter(place.segment(number), header)
+        rows = _placed(hour, node, worker, first_us)
+        for start in range(0, len(rows), FRAME_ROWS):
+            segment.append(Frame(rows=rows[start : start + FRAME_ROWS]))
+        segment.close()
+    return folder
+
+
+def export(recording: Path, store: Store) -> Written:
+    """What `oomctl export RECORDING --partition` does."""
+    loaded = open_inputs([str(recording)])
+    with loaded.connection as connection:
+        return write_partitioned(connection, store, WRITER)
+
+
+def _placed(hour: Hour, node: str, worker: str, first_us: int) -> list[Row]:
+    """A scenario's rows as of a worker and an hour. A line that tells no time has that at which it was read."""
+    shift_us, template = _template(hour.scenario, hour.engine, hour.rows, hour.seed)
+    life = f"{node}:{worker}:{first_us}"
+    placed: list[Row] = []
+    ts = first_us
+    for row in template:
+        ts = row["ts"] - shift_us + first_us if "ts" in row else ts
+        common = {"ts": ts, "ts_quality": "exact", "node": node, "worker": worker, "stream": f"{life}/log"}
+        placed.append(row | common | {"incarnation": f"{life}:{row['incarnation']}"})
+        manifest = row.get("manifest", {})
+        if (manifest.get("section"), manifest.get("key")) == ("engine", "version"):
+            placed[-1]["manifest"] = manifest | {"value": hour.version}
+    return placed
+
+
+@cache
+def _template(scenario: str, engine: str, rows: int, seed: int) -> tuple[int, list[Row]]:
+    """(its first time, its rows), in order."""
+    with connected(scenario, seed=seed, rows=rows, engine=engine) as connection:
+        found = list(rows_of(connection))
+    return min((row["ts"] for row in found if "ts" in row), default=0), found
