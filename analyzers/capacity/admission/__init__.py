@@ -7,6 +7,7 @@ tells it what it admits, what was produced and what ended, and asks `decide` abo
 from oomctl.analyzers.capacity.admission.decide import Decision, Reservation, decide
 from oomctl.analyzers.capacity.admission.early_rejection import EarlyRejection
 from oomctl.analyzers.capacity.admission.forecast import Forecast
+from oomctl.analyzers.capacity.admission.limits import state_of
 from oomctl.analyzers.capacity.admission.oracle import Oracle
 from oomctl.analyzers.capacity.admission.outputs import Outputs
 from oomctl.analyzers.capacity.admission.ratio import PredictiveRatio
@@ -17,5 +18,5 @@ from oomctl.analyzers.capacity.admission.sum_quantile import SumQuantile
 
 __all__ = [
     "Decision", "EarlyRejection", "Forecast", "Known", "MaxTokens", "Oracle", "Outputs", "Policy", "PredictiveRatio",
-    "Quantile", "Request", "Reservation", "Running", "Scope", "State", "SumQuantile", "decide",
+    "Quantile", "Request", "Reservation", "Running", "Scope", "State", "SumQuantile", "decide", "state_of",
 ]  # fmt: skip

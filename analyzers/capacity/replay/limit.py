@@ -1,20 +1,17 @@
 """The highest rate, or the smallest pool, that keeps an SLO; and what gives way first, the pool or the machine."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from math import sqrt
 from typing import Literal
 
 from oomctl.analyzers.capacity.replay.outcome import Run
 from oomctl.analyzers.capacity.replay.policies import Plan, play
 from oomctl.analyzers.capacity.replay.report import good_share
 from oomctl.analyzers.capacity.replay.workload import Options, Workload
+from oomctl.analyzers.capacity.search import search as bisect
 from oomctl.schemas.replay import Limit, Probe, Slo
 from oomctl.schemas.trace import Trace
 
 ENDLESS_BLOCKS = 2**40
-WIDEST = 64.0
-"""The search goes so many times beyond the start and below it."""
 
 
 class _Search:
@@ -70,13 +67,7 @@ def limit(
             probe = search.probe(max(1, round(blocks * scale)), options.speedup, max(1, round(blocks * scale)))
         return probe.good_share >= share
 
-    low, high = _bracket(good)
-    while low is not None and high is not None and high / low > 1 + precision:
-        middle = sqrt(low * high)
-        if good(middle):
-            high = middle
-        else:
-            low = middle
+    low, high = bisect(good, precision)
     breaks = None
     if low is not None:
         speedup = options.speedup / low if searched == "rate" else options.speedup
@@ -97,22 +88,6 @@ def limit(
         beyond=None if low is None else search.tries[value(low)],
         tries=sorted(search.tries.values(), key=lambda each: each.value),
     )
-
-
-def _bracket(good: Callable[[float], bool]) -> tuple[float | None, float | None]:
-    """(a scale at which it breaks, one at which it holds), each None where none was found within WIDEST."""
-    scale = 1.0
-    if good(scale):
-        while scale > 1 / WIDEST:
-            if not good(scale / 2):
-                return scale / 2, scale
-            scale /= 2
-        return None, scale
-    while scale < WIDEST:
-        if good(scale * 2):
-            return scale, scale * 2
-        scale *= 2
-    return scale, None
 
 
 def _rate(trace: Trace, options: Options) -> float:

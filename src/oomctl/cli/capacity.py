@@ -2,7 +2,7 @@
 
 import typer
 
-from oomctl.cli import capacity_cohorts, capacity_pauses, capacity_pool, capacity_replay
+from oomctl.cli import capacity_cohorts, capacity_experiment, capacity_pauses, capacity_pool, capacity_replay
 
 capacity = typer.Typer(
     name="capacity",
@@ -16,3 +16,4 @@ capacity.command("pool")(capacity_pool.pool)
 capacity.command("replay")(capacity_replay.replay)
 capacity.command("limit")(capacity_replay.limit)
 capacity.command("pauses")(capacity_pauses.pauses)
+capacity.add_typer(capacity_experiment.experiment)

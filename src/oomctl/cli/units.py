@@ -17,7 +17,7 @@ _SIZES = {
     "GB": 10**9,
     "TB": 10**12,
 }
-_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
 
 def parse_size(text: str, option: str) -> int:
@@ -30,8 +30,8 @@ def parse_size(text: str, option: str) -> int:
 
 
 def parse_duration(text: str, option: str) -> float:
-    """Seconds: 90s, 15m, 36h, 7d, 2w."""
-    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?) ?([smhdw])", text.strip())
+    """Seconds: 80ms, 90s, 15m, 36h, 7d, 2w."""
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?) ?(ms|[smhdw])", text.strip())
     if match is None:
         raise OomctlError(f"{option} is no time: {text!r}", "for instance 36h or 7d", ExitCode.USAGE)
     return float(match[1]) * _SECONDS[match[2]]
@@ -41,7 +41,7 @@ def parse_instant(text: str, option: str, now_us: int) -> int:
     """Microseconds since 1970: `now`, `15m` (so long ago), or ISO 8601, in UTC where it names no zone."""
     if text == "now":
         return now_us
-    if re.fullmatch(r"[\d.]+ ?[smhdw]", text):
+    if re.fullmatch(r"[\d.]+ ?(?:ms|[smhdw])", text):
         return now_us - int(parse_duration(text, option) * 1e6)
     try:
         instant = datetime.fromisoformat(text)

@@ -1,0 +1,123 @@
+"""An experiment as a page: the operating point, then the steps with their figures and tries; the JSON has every figure."""
+
+from collections.abc import Iterator, Sequence
+
+from oomctl.analyzers.capacity.experiment.compare import ExperimentDiff
+from oomctl.cli.render.columns import Figure, percent, table
+from oomctl.cli.render.sheet import Sheet
+from oomctl.schemas.experiment import Experiment, Leak, Step, Try
+
+STYLES = {"passed": "green", "failed": "red", "aborted": "red", "skipped": "yellow"}
+BREAKS = {
+    "slo": "the SLO breaks first, before memory",
+    "kv_blocks": "memory breaks first: KV blocks",
+    "device": "memory breaks first: the device's",
+    "host": "memory breaks first: the host's",
+    "errors": "answers fail first",
+}
+LEAKS = 6
+"""Lines of figures that do not grow."""
+
+
+def experiment_text(found: Experiment, width: int, colour: bool) -> str:
+    """The whole page, newline at its end."""
+    sheet = Sheet(width, colour)
+    sheet.wrapped(title(found), hang=2, style="bold")
+    sheet.gap()
+    for line in point_lines(found):
+        sheet.wrapped(line)
+    for incident in found.incidents:
+        page = f" ({incident.report})" if incident.report is not None else ""
+        sheet.wrapped(f"step {incident.step}: {incident.summary}{page}", hang=2, style="red")
+    for step in found.steps:
+        sheet.heading(f"{step.number}. {step.name}")
+        sheet.add(step.status, STYLES[step.status], 2)
+        if step.reason:
+            sheet.wrapped(step.reason, indent=2)
+        _figures(sheet, step)
+        if step.tries:
+            table(sheet, TRIED, [(f"{one.load} at {one.rate_per_s:.3g}/s", tried(one)) for one in step.tries])
+        if step.leaks:
+            shown = [leak for leak in step.leaks if leak.grows] or list(step.leaks[:LEAKS])
+            table(sheet, LEAKED, [(f"{leak.figure} {leak.whose}", leaked(leak)) for leak in shown])
+    return sheet.text()
+
+
+def diff_text(found: ExperimentDiff, width: int, colour: bool) -> str:
+    """Two experiments, newline at its end."""
+    sheet = Sheet(width, colour)
+    said = {True: "The operating points are the same, within what repeated runs differ by.",
+            False: "The operating points differ.", None: "One of them has no operating point."}  # fmt: skip
+    sheet.wrapped(said[found.same_rate], style="bold")
+    first, second = found.breaks_first
+    if first != second:
+        sheet.wrapped(f"First gave way: {_or_nothing(first)}; now {_or_nothing(second)}.")
+    for title, pairs in (("ASKED OTHERWISE", found.settings), ("ENDED OTHERWISE", found.steps)):
+        if pairs:
+            sheet.heading(title)
+            for name, (old, new) in pairs.items():
+                sheet.wrapped(f"{name}: {_or_nothing(old)} -> {_or_nothing(new)}", indent=2, hang=2)
+    for title, moves in (("LIMITS", found.limits), ("LEAKS, bytes a request", found.leaks)):
+        rows = [(one.name, (one.before, one.after, percent(one.change))) for one in moves]
+        if rows:
+            sheet.heading(title)
+            table(sheet, ("before", "after", "change"), rows)
+    return sheet.text()
+
+
+def _or_nothing(value: object) -> str:
+    return "nothing" if value is None else str(value)
+
+
+TRIED = ("requests", "good", "failed", "TTFT p50", "p99", "TPOT ms p50", "p99", "preempted", "least free", "broke",
+         "after s", "stopped in s")  # fmt: skip
+LEAKED = ("readings", "bytes a request", "from", "to", "grows")
+
+
+def title(found: Experiment) -> str:
+    """Whose experiment it is, and what a good answer was."""
+    engine = " ".join(filter(None, (found.engine, found.engine_version)))
+    aim = f"{percent(found.share)} within TTFT {found.slo.ttft_s:g} s and TPOT {found.slo.tpot_s * 1000:g} ms"
+    return " · ".join(filter(None, (found.model, engine, aim)))
+
+
+def point_lines(found: Experiment) -> Iterator[str]:
+    """What was found, in sentences."""
+    point = found.point
+    if not found.complete:
+        yield "Not complete: give the command again to go on."
+    if point is None:
+        if found.complete:
+            yield "No operating point: no rate was kept."
+        return
+    yield f"Operating point: {point.rate_per_s:.3g} requests per second."
+    if point.breaks_first is None:
+        yield "Nothing gave way at any rate that was tried."
+    else:
+        yield f"At {point.broken_rate_per_s:.3g} per second {BREAKS[point.breaks_first]}."
+    if point.margin_blocks is not None:
+        yield f"At the operating point {point.margin_blocks:,} KV blocks were free at least."
+
+
+def _figures(sheet: Sheet, step: Step) -> None:
+    told = [f"{name} {shown_figure(value)}" for name, value in step.figures.items() if value is not None]
+    if told:
+        sheet.wrapped(" · ".join(told), indent=2, hang=2, style="dim")
+
+
+def shown_figure(value: float | int | str | None) -> str:
+    """A figure of a step as text."""
+    return f"{value:.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def tried(one: Try) -> Sequence[Figure]:
+    """Columns TRIED of a try."""
+    tpot = [None if value is None else value * 1000 for value in (one.tpot_s.p50, one.tpot_s.p99)]
+    return (one.requests, one.good, one.failed or None, one.ttft_s.p50, one.ttft_s.p99, *tpot, one.preemptions or None,
+            one.least_free_blocks, one.broke, one.broke_s, one.stopped_in_s)  # fmt: skip
+
+
+def leaked(leak: Leak) -> Sequence[Figure]:
+    """Columns LEAKED of a figure over time."""
+    grows = None if leak.grows is None else "yes" if leak.grows else "no"
+    return (leak.points, leak.slope_bytes_per_request, leak.low_bytes_per_request, leak.high_bytes_per_request, grows)

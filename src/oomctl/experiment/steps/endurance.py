@@ -1,0 +1,107 @@
+"""Steps that take long: a steady state in which nothing may creep, and a restart with the old worker still there."""
+
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+
+from oomctl.analyzers.capacity.experiment.leak import leaks
+from oomctl.experiment.life import DiedEarly
+from oomctl.experiment.load.calls import plan
+from oomctl.experiment.recorded import recording
+from oomctl.experiment.rig import Rig
+from oomctl.experiment.steps.base import Figures, Outcome, broken
+from oomctl.schemas.experiment import Leak
+
+STEADY = 0.7
+"""Of the rate that the mix kept."""
+WHOLE_S = 1800.0
+"""A steady phase that is shorter is told as shortened."""
+BESIDE = 0.3
+"""Of that rate, on the old worker while the new one starts."""
+SETTLE_S = 2.0
+
+
+def steady(rig: Rig) -> Outcome:
+    """One rate for long: what of memory creeps, and by how much a request."""
+    rate, seconds, seed = rig.rate_of(5) * STEADY, rig.settings.steady_s, rig.settings.seed
+    begun_us = time.time_ns() // 1000
+    one = rig.send(rig.lengths["mixed"], rate, seconds, plan(rig.lengths["mixed"], rate, seconds, seed + 4), "steady")
+    ended_us = time.time_ns() // 1000
+    time.sleep(SETTLE_S)
+    with recording(rig.life.recorder.recording) as connection:
+        # The load began when its sender did, which takes a while.
+        from_us = max(begun_us, ended_us - round(one.elapsed_s * 1e6))
+        found = leaks(connection, from_us, ended_us, one.requests / one.elapsed_s) if connection is not None else []
+    growing, told = [each for each in found if each.grows], [each for each in found if each.grows is not None]
+    figures: Figures = {
+        "rate_per_s": rate, "steady_s": seconds, "preemptions": one.preemptions,
+        "resolved_bytes_per_request": min((_half(each) for each in told), default=None),
+    }  # fmt: skip
+    if (bad := broken([one])) is not None:
+        return replace(bad, figures=figures, leaks=found)
+    if growing:
+        return Outcome("failed", "; ".join(map(_words, growing)), figures, [one], found)
+    if not told:
+        return Outcome("skipped", "too few readings for a slope with an interval: a longer --steady", figures, [one], found)
+    short = f"shortened: {seconds:g} s instead of {WHOLE_S:g}" if seconds < WHOLE_S else ""
+    return Outcome("passed", short, figures, [one], found)
+
+
+def restart(rig: Rig) -> Outcome:
+    """End the worker and start it again; then a second one beside it, as a rolling update has them, if there is room."""
+    settings = rig.settings
+    full = rig.life.quiet()
+    rig.down()
+    begun_s = time.monotonic()
+    life = rig.up()
+    ready = life.quiet()
+    figures: Figures = {"restart_s": time.monotonic() - begun_s, "ready_s": life.ready_s}
+    place = "device" if ready is not None and ready.device_free_bytes is not None else "host"
+    first = rig.experiment.step(1)
+    taken = first.figures.get(f"{place}_taken_bytes") if first is not None else None
+    free, total = (getattr(ready, f"{place}_{what}_bytes", None) for what in ("free", "total"))
+    before = getattr(full, f"{place}_free_bytes", None)
+    figures |= {"memory": place, "taken_bytes": taken, "free_bytes": free, "free_bytes_before_restart": before}
+    if isinstance(taken, int) and free is not None and total:
+        room = free - taken - round(total * settings.device_floor_ratio)
+        figures["room_for_both_bytes"] = room
+        if room < 0:
+            return Outcome(
+                "failed", f"no rolling update here: {-room >> 20} MiB short of a second worker beside the first", figures
+            )
+    return _rolled(rig, place, figures)
+
+
+def _rolled(rig: Rig, place: str, figures: Figures) -> Outcome:
+    """Start a second worker while the first one works, then go on with the second."""
+    rate, seconds, seed = rig.rate_of(5) * BESIDE, rig.settings.try_s, rig.settings.seed
+    rig.life.watch.begin()
+    with ExitStack() as ending:
+        try:
+            new = ending.enter_context(rig.another("update"))
+        except DiedEarly as early:
+            figures["update_ready_s"] = None
+            return Outcome("failed", f"the second worker does not start beside the first: {early}", figures)
+        both = rig.life.watch.look()
+        figures |= {"update_ready_s": new.ready_s, "both_free_bytes": getattr(both, f"{place}_free_bytes", None)}
+        beside = [value for look in rig.life.watch.looks if (value := getattr(look, f"{place}_free_bytes")) is not None]
+        figures["least_free_bytes"] = min(beside, default=None)
+        one = rig.send(
+            rig.lengths["mixed"], rate, seconds, plan(rig.lengths["mixed"], rate, seconds, seed + 5), "old beside new"
+        )
+        rig.adopt(new, ending.pop_all())
+    if (bad := broken([one])) is not None:
+        return replace(bad, figures=figures)
+    return Outcome("passed", "", figures, [one])
+
+
+def _half(leak: Leak) -> float:
+    """What a slope could have been without being seen."""
+    assert leak.low_bytes_per_request is not None and leak.high_bytes_per_request is not None
+    return (leak.high_bytes_per_request - leak.low_bytes_per_request) / 2
+
+
+def _words(leak: Leak) -> str:
+    low, high = leak.low_bytes_per_request or 0, leak.high_bytes_per_request or 0
+    each = f"{leak.slope_bytes_per_request:,.0f} bytes a request ({low:,.0f} to {high:,.0f})"
+    return f"{leak.figure} of {leak.whose} grows by {each}"

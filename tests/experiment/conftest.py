@@ -1,0 +1,43 @@
+"""Experiments on a stand-in of an engine, with a stand-in of aiperf."""
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+ENGINE = HERE / "fake_engine.py"
+
+
+@pytest.fixture(autouse=True)
+def aiperf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stand-in's program, as the adapter finds it."""
+    program = tmp_path / "aiperf"
+    words = shlex.join([sys.executable, str(HERE / "stand_in_aiperf.py")])
+    program.write_text(f'#!/bin/sh\nexec {words} "$@"\n', encoding="utf-8")
+    program.chmod(0o700)
+    monkeypatch.setenv("OOMCTL_AIPERF", str(program))
+
+
+def command(**options: object) -> str:
+    """A command line of the stand-in engine; an option that is True is a flag."""
+    words = [sys.executable, str(ENGINE)]
+    for name, value in options.items():
+        words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    return shlex.join(words)
+
+
+def processes(marker: str) -> list[int]:
+    """Processes with this in their command line or environment, but for this one."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdecimal() or int(folder.name) == os.getpid():
+            continue
+        try:
+            if marker.encode() in (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
