@@ -17,7 +17,7 @@ PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo test test-fast test-engine test-failures engine check format format-check lint types imports sql bench bench-agent bench-capacity bench-live bench-recorder bench-snapshot accuracy accuracy-ledger docs fuzz clean
+.PHONY: help venv demo test test-fast test-engine test-failures engine check format format-check lint types imports sql bench bench-agent bench-capacity bench-live bench-recorder bench-snapshot accuracy accuracy-ledger docs fuzz clean wheel check-wheel zipapp
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,6 +81,21 @@ fuzz: $(STAMP) ## every reader against mutated inputs (20 minutes; see CONTRIBUT
 
 bench-capacity: $(STAMP) ## what a replay and an admission decision cost, and how the policies do (needs the shared data)
 	@$(PYTHON) -m benchmarks.capacity
+
+# Without isolation: the build's own requirements are in .venv.
+wheel: $(STAMP) ## build the wheel into build/wheel
+	@rm -rf build/wheel build/lib
+	@$(PYTHON) -m build --wheel --no-isolation --outdir build/wheel . >/dev/null
+
+check-wheel: wheel ## install it as a stranger would, without an extra, and use it (minutes, 700 MB for a while)
+	@$(PYTHON) -m tests.installed wheel build/wheel/*.whl
+
+# shiv unpacks it at its first run; -E, for the recorder packs in a process of its own.
+zipapp: wheel ## one file for a bare node with this Python: build/oomctl.pyz (minutes)
+	@test -x $(BIN)/shiv || $(PIP_INSTALL) -e ".[zipapp]"
+	@$(BIN)/shiv -E -c oomctl -p "/usr/bin/env python3" --preamble deploy/zipapp_preamble.py --compressed \
+	    -o build/oomctl.pyz build/wheel/*.whl >/dev/null
+	@$(PYTHON) -m tests.installed zipapp build/oomctl.pyz
 
 accuracy: $(STAMP) ## how often a stated confidence is right
 	@$(PYTHON) -m benchmarks.accuracy

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import working_tree
+from tests import installed, working_tree
 
 ROOMS = ("collectors", "analyzers", "schemas", "queries")
 SHIPPED = (".py", ".md", ".sql", ".toml")
@@ -55,6 +55,12 @@ def test_wheel_holds_the_command_the_type_marker_and_the_licence(wheel_names: se
 def test_wheel_holds_nothing_of_the_house_around_it(wheel_names: set[str]) -> None:
     roots = {name.split("/", 1)[0] for name in wheel_names}
     assert {root for root in roots if not root.endswith(".dist-info")} == {"oomctl"}
+
+
+def test_wheel_is_small_and_asks_for_extras_only_under_their_name(wheel: Path) -> None:
+    assert wheel.stat().st_size < installed.MAX_WHEEL_BYTES
+    assert {"amdsmi", "shiv", "mkdocs", "vl-convert-python"} <= installed.only_in_extras(wheel)
+    assert installed.only_in_extras(wheel).isdisjoint({"duckdb", "polars", "typer"})
 
 
 def test_wheel_names_both_commands(wheel: Path) -> None:
