@@ -1,11 +1,12 @@
 """`make bench`: CPU costs of the command, as ratios to what every machine can do, against their limits."""
 
+import json
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks import biglog, incident
+from benchmarks import biglog, bulk, incident
 from benchmarks.cpu import cost, cpu_s, imported, run
 from benchmarks.table import Result, show
 
@@ -15,6 +16,7 @@ DIFFERENTIAL_BYTES = 20_000_000
 """Looking at every line of the big log would take minutes."""
 DENSE_BYTES = 40_000_000
 """Of reports alone: as many rows as a mixed log of ten times the size has."""
+REFERENCE = Path(__file__).with_name("reference.sql")
 HEAVY_MODULES = ("duckdb", "polars", "altair")
 
 RE_PASS = """
@@ -29,6 +31,13 @@ sum(1 for _ in pattern.finditer(text))
 print(time.process_time() - before)
 """
 """One pass of `re` with a ten-way alternation over the whole text, timed without start-up and reading."""
+
+PLAIN_DUCKDB = """
+import duckdb, sys
+plain = duckdb.connect()
+plain.execute("SET enable_progress_bar = false")
+plain.execute(open(sys.argv[1], encoding="utf-8").read(), {"file": sys.argv[2]}).fetchall()
+"""
 
 
 def measure() -> Iterator[Result]:
@@ -48,6 +57,7 @@ def measure() -> Iterator[Result]:
         report_s = cpu_s(["-m", "oomctl", "report", str(recording), "-o", str(page), "--force"], 3)
         yield Result("oomctl report, ten minutes of 8 ranks: s of CPU beyond triage", report_s - triage_s, 6)
         yield Result("MB of that page", page.stat().st_size / 1e6, 4)
+        yield from _ten_million(recording)
         log = Path(folder) / "big.log"
         biglog.write(log, BIG_LOG_BYTES)
         re_s = min(float(run(["-c", RE_PASS, str(log)]).stdout) for _ in range(3))
@@ -63,6 +73,19 @@ def measure() -> Iterator[Result]:
         biglog.write(log, DIFFERENTIAL_BYTES)
         differing = run(["-m", "benchmarks.unfiltered", str(log)]).stdout
         yield Result("rows that differ when every line of 20 MB is looked at", int(differing), 0)
+
+
+def _ten_million(recording: Path) -> Iterator[Result]:
+    """A verdict on a long recording, beside one state for each of its requests and blocks."""
+    # In a process of its own: what this one had held would count as its children's peak.
+    rows = int(run(["-m", "benchmarks.bulk", str(recording), str(bulk.REQUESTS)]).stdout)
+    reference_s, _ = min(cost(["-c", PLAIN_DUCKDB, str(REFERENCE), str(recording)]) for _ in range(2))
+    triage_s, peak_mib = min(cost(["-m", "oomctl", "triage", str(recording)]) for _ in range(2))
+    yield Result(f"oomctl triage, {rows / 1e6:.1f} million rows / reference.sql", triage_s / reference_s, 3)
+    yield Result("peak resident MiB of that", peak_mib, 1500)
+    (found,) = json.loads(run(["-m", "oomctl", "triage", "--json", str(recording)]).stdout)["incidents"]
+    wrong = (found["class"], found["resource"], found["survived"]) != bulk.PLANTED
+    yield Result("verdicts on it that are not what was planted", int(wrong), 0)
 
 
 def main() -> int:

@@ -67,17 +67,18 @@ def stored_columns(kind: Kind) -> dict[str, str]:
     return plain | {column: DUCKDB_TYPES[field.type] for column, field in view_columns(kind)}
 
 
-def insert(kind: Kind, source: str) -> str:
+def insert(kind: Kind, source: str, condition: str = "TRUE") -> str:
     """SQL that stores the rows of one kind.
 
     Args:
         kind: Which.
         source: A FROM clause of rows that have the kind's struct column and any of the common columns.
+        condition: On the columns of its plain view; ours, never a user's.
     """
     own = ", ".join(f'"{kind.name}"."{field.name}" AS "{column}"' for column, field in view_columns(kind))
     return (
         f"INSERT INTO {stored(kind)} BY NAME SELECT COLUMNS('^({_COMMON})$'), {own} "
-        f'FROM (SELECT * REPLACE (CAST("{kind.name}" AS {struct_type(kind)}) AS "{kind.name}") FROM {source})'
+        f'FROM (SELECT * REPLACE (CAST("{kind.name}" AS {struct_type(kind)}) AS "{kind.name}") FROM {source}) WHERE {condition}'
     )
 
 

@@ -3,7 +3,7 @@
 import os
 import secrets
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 WRITER_KEY = "oomctl.writer"
 INCIDENT_KEY = "oomctl.incident_id"
 MAX_ROW_BYTES = 16 * 1024 * 1024
+Cut = Mapping[str, str]
+"""Kind to the condition, on the columns of its plain view, under which its rows are loaded; other kinds are loaded whole."""
+NOTHING = "FALSE"
+"""The condition of a kind of which no row is loaded."""
 CHUNK_ROWS = 122_880
 """Rows of a kind that are loaded at once: a row group of DuckDB's, which is compressed once."""
 WRITE_ROWS = 1024
@@ -113,16 +117,19 @@ class _Waiting:
         self.written = 0
 
 
-def load_relation(connection: "duckdb.DuckDBPyConnection", source: str, parameters: Sequence[str] = ()) -> int:
+def load_relation(
+    connection: "duckdb.DuckDBPyConnection", source: str, parameters: Sequence[str] = (), cut: Cut | None = None
+) -> int:
     """Append the rows of a relation that has columns of the event table; those that it lacks are NULL.
 
     Args:
         connection: From `connect`.
         source: What stands behind FROM.
         parameters: Of `source`.
+        cut: What of it is loaded.
 
     Returns:
-        How many rows were added.
+        How many rows it has, loaded or not.
 
     Raises:
         OomctlError: If a row is of a kind that is not declared.
@@ -133,7 +140,9 @@ def load_relation(connection: "duckdb.DuckDBPyConnection", source: str, paramete
         raise OomctlError(f"not an event table of oomctl: unknown kind {str(unknown[0])!r}")
     for kind, _ in counts:
         rows = f"(SELECT * FROM {source} WHERE kind = '{kind}')"
-        connection.execute(ddl.insert(KINDS[kind], rows), parameters)
+        condition = (cut or {}).get(kind, "TRUE")
+        if condition != NOTHING:
+            connection.execute(ddl.insert(KINDS[kind], rows, condition), parameters)
     return sum(count for _, count in counts)
 
 
@@ -186,6 +195,7 @@ def load_parquet(
     name: str | None = None,
     where: str = "",
     once: bool = False,
+    cut: Cut | None = None,
 ) -> int:
     """Append a Parquet file of ours to the event table. Fields that it lacks read as NULL.
 
@@ -195,9 +205,10 @@ def load_parquet(
         name: What to call it in errors, where its path is a copy's.
         where: A WHERE clause on its rows, ours, never a user's.
         once: Leave out rows that the table holds already.
+        cut: What of its rows is loaded.
 
     Returns:
-        How many rows were added.
+        How many rows it has to add, loaded or not.
 
     Raises:
         OomctlError: If the file is not Parquet, not ours, of a newer version, or without rows (where all are taken); no row
@@ -220,7 +231,7 @@ def load_parquet(
                 f"not an event table of oomctl: {wrong[0]} ({name})", "give a file that `oomctl import` wrote"
             )
         anew = "ANTI JOIN (SELECT stream, seq FROM events) USING (stream, seq)" if once else ""
-        added = load_relation(connection, f"(SELECT * FROM read_parquet(?) {anew} {where})", [str(path)])
+        added = load_relation(connection, f"(SELECT * FROM read_parquet(?) {anew} {where})", [str(path)], cut)
         if not added and not once and not where:
             raise OomctlError(f"a recording without a row ({name})", "import the log again, or give the log itself")
         return added

@@ -34,6 +34,7 @@ def load(
     report: Report,
     since_us: int | None = None,
     until_us: int | None = None,
+    cut: storage.Cut | None = None,
 ) -> int:
     """Append a recording's rows to the event table.
 
@@ -43,9 +44,10 @@ def load(
         report: Called with what could not be read, or only in part.
         since_us: Leave out what is older, in microseconds since 1970, but for rows that last.
         until_us: Leave out what is younger.
+        cut: What is loaded of hours that are packed already.
 
     Returns:
-        How many rows were added.
+        How many rows were added, or left out of those hours.
     """
     since, until = since_us if since_us is not None else -EVER_US, until_us if until_us is not None else EVER_US
     where = (
@@ -61,7 +63,7 @@ def load(
                 continue
             try:
                 # A kill may leave a row both in an hour and in what was kept of it.
-                count += storage.load_parquet(connection, path, where=where, once=path.name == KEPT)
+                count += storage.load_parquet(connection, path, where=where, once=path.name == KEPT, cut=cut)
             except OomctlError as error:
                 report(error)
         return count + storage.load_rows(connection, _within(segment_rows(segments, report), since, until))

@@ -8,7 +8,8 @@
 WITH said AS (
     SELECT stream, seq, line, worker, 'rank' AS what, coalesce(CAST(rank AS VARCHAR), rank_name) AS name
     FROM events
-    WHERE kind <> 'log' AND (rank IS NOT NULL OR regexp_matches(rank_name, '(DP|TP|PP|EP|CP)\d'))
+    WHERE kind NOT IN ('log', 'adapter', 'graph', 'kv_block', 'loss', 'metric', 'request', 'transfer')
+        AND (rank IS NOT NULL OR regexp_matches(rank_name, '(DP|TP|PP|EP|CP)\d'))
     UNION ALL
     SELECT stream, seq, line, worker, 'start', NULL FROM lifecycle WHERE phase = 'spawned'
     UNION ALL

@@ -11,6 +11,9 @@ WITH live AS (
         max(ts) OVER (PARTITION BY stream ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS moment
     FROM events
     WHERE worker IS NOT NULL AND source NOT IN ('log', 'snapshot', 'trace', 'replay')
+        -- What triage does not ask about need not even be loaded for it: places are counted without it.
+        AND kind NOT IN ('adapter', 'graph', 'kv_block', 'loss', 'metric', 'transfer')
+        AND (kind <> 'request' OR request.sampled_by IN ('scheduler_dump', 'oom'))
 ),
 
 placed AS (

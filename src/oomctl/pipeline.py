@@ -52,12 +52,13 @@ class Loaded:
     skipped: list[OomctlError]
 
 
-def open_inputs(paths: Sequence[str], warn: Report | None = None) -> Loaded:
+def open_inputs(paths: Sequence[str], warn: Report | None = None, cut: storage.Cut | None = None) -> Loaded:
     """Load logs and recordings into one event table.
 
     Args:
         paths: Files, globs, folders, or "-" for standard input; a path given twice is read once.
         warn: Called with each input that could not be read, where others could or several could not.
+        cut: What of recordings is loaded, where not all of it will be asked for.
 
     Raises:
         OomctlError: If none could be read.
@@ -65,7 +66,7 @@ def open_inputs(paths: Sequence[str], warn: Report | None = None) -> Loaded:
     skipped: list[OomctlError] = []
     files = expand(paths, skipped.append)
     connection = storage.connect()
-    target = Target(connection)
+    target = Target(connection, cut)
     inputs: list[verdict.Input] = []
     with progress.noted() as target.watch:
         for parts in rotation.sets(files):
@@ -95,16 +96,22 @@ def triage_paths(
         warn: As for `open_inputs`.
         ledger: Of the deployment, for what the inputs do not tell.
     """
-    with judged(paths, last, warn, ledger) as (_, triage):
+    from oomctl.analyzers.triage.asked import CUT
+
+    with judged(paths, last, warn, ledger, CUT) as (_, triage):
         return triage
 
 
 @contextmanager
 def judged(
-    paths: Sequence[str], last: bool = False, warn: Report | None = None, ledger: "Ledger | None" = None
+    paths: Sequence[str],
+    last: bool = False,
+    warn: Report | None = None,
+    ledger: "Ledger | None" = None,
+    cut: storage.Cut | None = None,
 ) -> "Iterator[tuple[duckdb.DuckDBPyConnection, verdict.Triage]]":
-    """The event table and the verdict on it, for who has more to ask; arguments as for `triage_paths`."""
-    loaded = open_inputs(paths, warn)
+    """The event table and the verdict on it, for who has more to ask; arguments as for `triage_paths` and `open_inputs`."""
+    loaded = open_inputs(paths, warn, cut)
     try:
         from oomctl.analyzers.triage import survey
 

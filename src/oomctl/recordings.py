@@ -26,7 +26,7 @@ def load_recording(target: Target, path: str, report: Report) -> verdict.Input:
     folder = Folder(Path(path))
     if target.streams:
         target.refuse_known(streams_of(folder), label(path))
-    rows = load(target.connection, folder, report)
+    rows = load(target.connection, folder, report, cut=target.cut)
     if not rows:
         raise OomctlError(f"a recording without a row ({label(path)})", "wait until something was recorded")
     size = sum(file.stat().st_size for file in (*folder.live.iterdir(), *folder.hours.glob("*.parquet")))

@@ -41,7 +41,7 @@ def _load_parquet(target: Target, name: str, file: io.BufferedReader, path: str 
     with on_disk(path, file) as place:
         streams = _streams_in(target, "read_parquet(?)", [str(place)])
         target.refuse_known(streams, name)
-        rows = storage.load_parquet(target.connection, place, name)
+        rows = storage.load_parquet(target.connection, place, name, cut=target.cut)
         return _loaded(target, name, "parquet", place.stat().st_size, rows, streams)
 
 

@@ -7,6 +7,7 @@ from oomctl.inputs import Report
 from oomctl.progress import Watch
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.rows import Row
+from oomctl.schemas.storage import Cut
 
 if TYPE_CHECKING:
     import duckdb
@@ -22,15 +23,18 @@ class Target:
 
     Args:
         connection: From `storage.connect`.
+        cut: What of a recording is loaded, where who asks does not need all of it.
 
     Attributes:
         connection: As given.
+        cut: As given.
         streams: Those whose rows were loaded.
         watch: Called with each file that is read now.
     """
 
-    def __init__(self, connection: "duckdb.DuckDBPyConnection") -> None:
+    def __init__(self, connection: "duckdb.DuckDBPyConnection", cut: Cut | None = None) -> None:
         self.connection = connection
+        self.cut = cut
         self.streams: set[str] = set()
         self.watch: Watch = lambda name, file: None
 
