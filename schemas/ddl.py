@@ -78,7 +78,8 @@ def insert(kind: Kind, source: str, condition: str = "TRUE") -> str:
     own = ", ".join(f'"{kind.name}"."{field.name}" AS "{column}"' for column, field in view_columns(kind))
     return (
         f"INSERT INTO {stored(kind)} BY NAME SELECT COLUMNS('^({_COMMON})$'), {own} "
-        f'FROM (SELECT * REPLACE (CAST("{kind.name}" AS {struct_type(kind)}) AS "{kind.name}") FROM {source}) WHERE {condition}'
+        f'FROM (SELECT * REPLACE (CAST("{kind.name}" AS {struct_type(kind)}) AS "{kind.name}") FROM {source}) '
+        f"WHERE {condition}"
     )
 
 

@@ -24,7 +24,7 @@ WRITER_KEY = "oomctl.writer"
 INCIDENT_KEY = "oomctl.incident_id"
 MAX_ROW_BYTES = 16 * 1024 * 1024
 Cut = Mapping[str, str]
-"""Kind to the condition, on the columns of its plain view, under which its rows are loaded; other kinds are loaded whole."""
+"""Kind to the condition, on the columns of its plain view, under which its rows are loaded; other kinds are loaded all."""
 NOTHING = "FALSE"
 """The condition of a kind of which no row is loaded."""
 CHUNK_ROWS = 122_880
