@@ -17,7 +17,7 @@ PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo test test-fast test-engine test-failures engine check format format-check lint types imports sql bench bench-agent bench-capacity bench-live bench-recorder bench-snapshot accuracy accuracy-ledger docs fuzz clean wheel check-wheel zipapp
+.PHONY: help venv demo test test-fast test-engine test-failures engine check format format-check lint types imports sql bench bench-command bench-compare bench-agent bench-capacity bench-live bench-recorder bench-snapshot accuracy accuracy-ledger docs fuzz clean wheel check-wheel zipapp
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,8 +58,14 @@ imports: $(STAMP)
 sql: $(STAMP)
 	@$(PYTHON) -m tests.sql_headers
 
-bench: $(STAMP) ## CPU costs as ratios, against their limits
+bench: $(STAMP) ## every benchmark, one table against the limits, and JSON in benchmarks/results (half an hour)
 	@$(PYTHON) -m benchmarks
+
+bench-compare: $(STAMP) ## what changed between two of these: make bench-compare A=old.json B=new.json
+	@$(PYTHON) -m benchmarks.compare "$(A)" "$(B)"
+
+bench-command: $(STAMP) ## what the command costs, as ratios, against its limits
+	@$(PYTHON) -m benchmarks.command
 
 bench-live: $(STAMP) ## what the collectors beside a worker cost, against their limits
 	@$(PYTHON) -m benchmarks.live --day

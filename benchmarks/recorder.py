@@ -5,9 +5,11 @@ import random
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.table import Result, show
 from oomctl.collectors.agent import kinds
 from oomctl.collectors.recorder.archive import pack
 from oomctl.collectors.recorder.loop import ROUND_S, Recorder
@@ -117,22 +119,30 @@ def _measured(folder: Path, steps_per_s: int, changes_per_s: int, rounds: int) -
     return Cost(spent_s / rounds, resident, segments, packed, pack_s)
 
 
-def main() -> int:
-    """Print the figures; 1 if a limit is missed. A block change costs the difference between runs with and without."""
+def figures() -> Iterator[Result]:
+    """Each figure as soon as it is known. A block change costs the difference between runs with and without."""
     busy = measure(*BUSY, BUSY_ROUNDS)
+    records = BUSY[0] * 2 + BUSY[1]
+    load = f"{BUSY[0]} steps/s and {BUSY[1]} changes/s"
+    yield Result(f"CPU at {load}, of a core", 100 * busy.cpu_s, 100 * LIMIT_RATIO, "%")
+    yield Result("CPU a record", busy.cpu_s / records * 1e6, unit="us")
+    yield Result(f"packing, apart from it, at {BUSY[0]} steps/s, of a core", 100 * busy.pack_s / BUSY_ROUNDS, unit="%")
+    yield Result("resident", busy.resident_bytes / 1e6, LIMIT_BYTES / 1e6, "MB")
+    yield Result("a day of it, packed", busy.packed_bytes / BUSY_ROUNDS * 86400 / 1e6, unit="MB")
     calm, changing = measure(STEPS_PER_S, 0, ROUNDS), measure(STEPS_PER_S, 10, ROUNDS)
-    steps, changes, records = STEPS_PER_S * ROUNDS, 10 * ROUNDS, BUSY[0] * 2 + BUSY[1]
-    print(f"CPU at {BUSY[0]} steps/s and {BUSY[1]} changes/s: {busy.cpu_s:.2%} of a core (limit {LIMIT_RATIO:.0%}), "
-          f"{busy.cpu_s / records * 1e6:.1f} us a record")  # fmt: skip
-    print(f"CPU at {STEPS_PER_S} steps/s: {calm.cpu_s:.2%} of a core")
-    print(f"packing, apart from it: {busy.pack_s / BUSY_ROUNDS:.2%} of a core at {BUSY[0]} steps/s")
-    print(f"resident: {busy.resident_bytes / 1e6:.0f} MB (limit {LIMIT_BYTES / 1e6:.0f})")
-    print(f"a step and its pool: {calm.live_bytes / steps:.0f} B in a segment, {calm.packed_bytes / steps:.1f} B packed")
-    print(f"a block change: {(changing.live_bytes - calm.live_bytes) / changes:.0f} B, "
-          f"{(changing.packed_bytes - calm.packed_bytes) / changes:.1f} B packed")  # fmt: skip
-    for name, cost, seconds in (("50 steps/s, 10 changes/s", changing, ROUNDS), ("the busy one", busy, BUSY_ROUNDS)):
-        print(f"a day of {name}: {cost.packed_bytes / seconds * 86400 / 1e6:.0f} MB packed")
-    return int(busy.cpu_s > LIMIT_RATIO or busy.resident_bytes > LIMIT_BYTES)
+    steps, changes = STEPS_PER_S * ROUNDS, 10 * ROUNDS
+    yield Result(f"CPU at {STEPS_PER_S} steps/s, of a core", 100 * calm.cpu_s, unit="%")
+    yield Result("a step and its pool, in a segment", calm.live_bytes / steps, unit="B")
+    yield Result("a step and its pool, packed", calm.packed_bytes / steps, unit="B")
+    yield Result("a block change, in a segment", (changing.live_bytes - calm.live_bytes) / changes, unit="B")
+    yield Result("a block change, packed", (changing.packed_bytes - calm.packed_bytes) / changes, unit="B")
+    day = changing.packed_bytes / ROUNDS * 86400 / 1e6
+    yield Result(f"a day of {STEPS_PER_S} steps/s and 10 changes/s, packed", day, unit="MB")
+
+
+def main() -> int:
+    """Print the figures; 1 if a limit is missed."""
+    return show(figures())
 
 
 if __name__ == "__main__":

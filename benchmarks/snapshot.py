@@ -69,7 +69,7 @@ def _together(*commands: Sequence[str]) -> list[tuple[float, float]]:
 def main() -> int:
     """Print the table; 1 if a limit is missed."""
     with tempfile.TemporaryDirectory(prefix="oomctl-bench-") as folder:
-        return show(measure(Path(folder), "--full" in sys.argv[1:]), digits=2)
+        return show(measure(Path(folder), "--full" in sys.argv[1:]))
 
 
 if __name__ == "__main__":

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.agent.engines import Load, Switch, make_core, make_metered_core, model_free_step
-from benchmarks.agent.figures import Figure, interval, share
+from benchmarks.agent.figures import interval, share
 from benchmarks.agent.meter import Step
+from benchmarks.table import Result, show
 from oomctl.collectors.agent.kinds import REQUEST
 from oomctl.collectors.agent.layout import pack_texts
 from oomctl.collectors.agent.reader import read_ring, ring_paths
@@ -29,7 +30,7 @@ QUADRUPLES = 120
 BLOCK_STEPS = 8
 
 
-def record(_model: Path, folder: Path) -> Iterator[Figure]:
+def record(_model: Path, folder: Path) -> Iterator[Result]:
     """One request event of the usual id length, packed and put into a ring."""
     ring = Rings(folder, Identity("bench")).mine()
     tail = pack_texts("cmpl-" + "0" * 32 + "-0-" + "0" * 8)
@@ -42,7 +43,7 @@ def record(_model: Path, folder: Path) -> Iterator[Figure]:
 
     rounds = [_ns_a_call(write) - _ns_a_call(nothing) for _ in range(300)]
     note = f"{len(rounds)} rounds of 1000; the fastest {min(rounds) / 1000:.2f}"
-    yield Figure("one record: median", statistics.median(rounds) / 1000, "us", RECORD_LIMIT_US, note=note)
+    yield Result("one record: median", statistics.median(rounds) / 1000, RECORD_LIMIT_US, "us", note=note)
 
 
 def _ns_a_call(call: Callable[[], None], calls: int = 1000) -> float:
@@ -52,7 +53,7 @@ def _ns_a_call(call: Callable[[], None], calls: int = 1000) -> float:
     return (time.thread_time_ns() - before) / calls
 
 
-def scheduler(model: Path, folder: Path, running: int = 256, tracked: int = 32) -> Iterator[Figure]:
+def scheduler(model: Path, folder: Path, running: int = 256, tracked: int = 32) -> Iterator[Result]:
     """The real scheduler without its model."""
     core, meter = make_metered_core(model, folder, running, tracked)
     steps = meter.run(Load(core, running).refill, lambda: model_free_step(core.scheduler), Switch(folder), STEPS)
@@ -60,17 +61,17 @@ def scheduler(model: Path, folder: Path, running: int = 256, tracked: int = 32) 
     name = f"hooks, {running} running, {f'about {tracked}' if tracked else 'all'} followed"
     low, high = interval(added)
     note = f"95 % of the median {low:.1f} to {high:.1f}; {_quiet(steps)}"
-    yield Figure(f"{name}: median", statistics.median(added), "us", STEP_MEDIAN_LIMIT_US, note=note)
-    yield Figure(f"{name}: p99", share(added, 0.99), "us", STEP_P99_LIMIT_US, note=f"largest {max(added):.0f}")
+    yield Result(f"{name}: median", statistics.median(added), STEP_MEDIAN_LIMIT_US, "us", note=note)
+    yield Result(f"{name}: p99", share(added, 0.99), STEP_P99_LIMIT_US, "us", note=f"largest {max(added):.0f}")
     yield from _disk(folder)
 
 
-def scheduler_all(model: Path, folder: Path) -> Iterator[Figure]:
+def scheduler_all(model: Path, folder: Path) -> Iterator[Result]:
     """The same with everybody followed."""
     yield from scheduler(model, folder, tracked=0)
 
 
-def step(model: Path, folder: Path) -> Iterator[Figure]:
+def step(model: Path, folder: Path) -> Iterator[Result]:
     """The whole engine with its model: hooks in core and worker, 16 requests, all followed."""
     core, meter = make_metered_core(model, folder, 16, 32)
     steps = meter.run(Load(core, 16).refill, core.step, Switch(folder), STEPS)
@@ -80,7 +81,7 @@ def step(model: Path, folder: Path) -> Iterator[Figure]:
     note = (
         f"{middle:.1f} us (95 % {low:.1f} to {high:.1f}) of {of:.0f} us; p99 {share(added, 0.99):.0f} us; {_quiet(steps)}"
     )
-    yield Figure("share of the real engine's step", middle / of, "", STEP_SHARE_LIMIT, note=note)
+    yield Result("share of the real engine's step", middle / of, STEP_SHARE_LIMIT, note=note)
     yield from _disk(folder)
 
 
@@ -94,7 +95,7 @@ def _quiet(steps: list[Step]) -> str:
     return f"{len(steps)} of {STEPS} steps, of {of:.0f} us; the fastest tenth {added:.1f} us of {whole:.0f} us"
 
 
-def throughput(model: Path, folder: Path) -> Iterator[Figure]:
+def throughput(model: Path, folder: Path) -> Iterator[Result]:
     """The whole engine, toggled in ABBA quadruples of blocks of steps; the step that obeys the switch is not counted."""
     core = make_core(model, folder, 16, 32)
     load, switch = Load(core, 16), Switch(folder)
@@ -118,15 +119,15 @@ def throughput(model: Path, folder: Path) -> Iterator[Figure]:
         low, high = interval(found)
         note = f"median {statistics.median(found):.4f}, 95 % {low:.4f} to {high:.4f}; {len(found)} ABBA quadruples"
         title = f"throughput with / without, by {name}: lower end"
-        yield Figure(title, low, "", THROUGHPUT_LIMIT if name == "CPU time" else None, at_least=True, note=note)
+        yield Result(title, low, THROUGHPUT_LIMIT if name == "CPU time" else None, at_least=True, note=note)
 
 
-def _disk(folder: Path) -> Iterator[Figure]:
+def _disk(folder: Path) -> Iterator[Result]:
     for path in ring_paths(folder):
         header, batch = read_ring(path, final=False)
         steps = sum(found.kind.name == "step" for found in batch.records)
         if header.role == "core" and steps > 100:
-            yield Figure("bytes in the core's ring", 128 * len(batch.records) / steps, "B", note="a step")
+            yield Result("bytes in the core's ring", 128 * len(batch.records) / steps, unit="B", note="a step")
 
 
 PARTS = {part.__name__: part for part in (record, scheduler, scheduler_all, step, throughput)}
@@ -140,9 +141,7 @@ def main(model: Path, part: str) -> int:
     # vLLM prints to stdout; the figures go there.
     with scratch as folder, contextlib.redirect_stdout(sys.stderr):
         figures = list(PARTS[part](model, Path(folder)))
-    for figure in figures:
-        print(figure, flush=True)
-    return int(any(figure.missed for figure in figures))
+    return show(figures)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from typing import Any
 
 SHORT = "json"
 """--json where there is --format: an abbreviation, which is typed and not kept."""
-ACTING = frozenset({"hook", "otlp-endpoint", "output", "force", "emit", "html"})
+ACTING = frozenset({"hook", "launch", "otlp-endpoint", "output", "force", "emit", "html"})
 """What runs, sends or writes: taken from a file that somebody named, never from one that lay in the working folder."""
 
 
@@ -92,8 +92,9 @@ def schema(command: Any) -> dict[str, Any]:
     document = _table("oomctl.toml")
     for setting in settings(command):
         table = document
-        for word in setting.command:
-            table = table["properties"].setdefault(word, _table(f"oomctl {word}"))
+        for depth, word in enumerate(setting.command, 1):
+            named = " ".join(setting.command[:depth])
+            table = table["properties"].setdefault(word, _table(f"oomctl {named}"))
         table["properties"][setting.key] = setting.schema
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
