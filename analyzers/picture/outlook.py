@@ -9,6 +9,7 @@ FULL_RATIO = 0.95
 TIGHT_RATIO = 0.02
 """Of a device: less free than this, and the next allocation outside the pool may fail."""
 LEAST_POINTS = 4
+ENDED = ("killed", "stopped")
 
 
 def seconds_to_full(pool: Pool) -> float | None:
@@ -44,6 +45,11 @@ def _line(times: Sequence[float], values: Sequence[float]) -> tuple[float, float
     return slope, float((left / count) ** 0.5)
 
 
+def is_over(worker: Worker) -> bool:
+    """Whether it ended, or whoever tells its figures says that they are no longer true: then nothing grows on."""
+    return worker.phase in ENDED or any(name.startswith("metrics ") for name in worker.troubles)
+
+
 def alerts(worker: Worker, now_us: int) -> Iterator[str]:
     """What somebody should look at, worst first.
 
@@ -53,7 +59,7 @@ def alerts(worker: Worker, now_us: int) -> Iterator[str]:
     """
     for ts, what in worker.failures:
         yield f"{what}, {(now_us - ts) / 1e6:.0f} s ago"
-    if worker.phase in ("killed", "stopped"):
+    if worker.phase in ENDED:
         yield worker.phase
     elif worker.ts and now_us - worker.ts > STALE_US:
         yield f"no news for {(now_us - worker.ts) / 1e6:.0f} s: the figures are old"

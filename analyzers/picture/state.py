@@ -98,6 +98,14 @@ class Picture:
         self.workers: dict[str, Worker] = {}
         self.ts = 0
 
+    def shown(self) -> list[Worker]:
+        """By name; without one that tells nothing of its own, but is the page of others, which are named after it."""
+        return [
+            worker
+            for name, worker in sorted(self.workers.items())
+            if worker.ts or not any(other.startswith(f"{name}/") for other in self.workers)
+        ]
+
     def take(self, row: Row) -> None:
         """Apply one row; rows of a worker come in the order of their times."""
         ts = row.get("ts")

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from oomctl.collectors.live.prometheus.scraper import PAGE
 from oomctl.collectors.recorder import otlp_names as names
 from oomctl.collectors.recorder.health import Health
 from oomctl.schemas.errors import ExitCode, OomctlError
@@ -20,6 +21,7 @@ MAX_SERIES = 5_000
 SILENCE_S = 10.0
 """A peer that sends nothing for so long is hung up on."""
 SUFFIXES = {"By": "_bytes", "s": "_seconds", "1": "_ratio"}
+_ENDS = ("killed", "stopped")
 Labels = tuple[tuple[str, str], ...]
 
 
@@ -95,7 +97,10 @@ def _routed(metrics: Callable[..., Iterable[bytes]], health: Health) -> Callable
 
 
 class _Newest(Collector):
-    """The newest value of each series. Histograms are left out: their buckets are a choice that the sender makes."""
+    """The newest value of each series. Histograms are left out: their buckets are a choice that the sender makes.
+
+    A gauge goes with what told it: when a page fails or is stale, or the life ends that it is of, its series ends.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -104,12 +109,18 @@ class _Newest(Collector):
             if metric.instrument != "histogram":
                 self._by_kind.setdefault(metric.kind, []).append(metric)
         self._values: dict[names.Metric, dict[Labels, float]] = {}
-        self._series = 0
+        self._origins: dict[tuple[names.Metric, Labels], tuple[str, str | None]] = {}
         self._dropped = 0
 
     def take(self, row: Row) -> None:
         """Keep what a row tells."""
         fields = row[row["kind"]]
+        origin = (row.get("stream") or "", row.get("incarnation"))
+        if row["kind"] == "lifecycle" and fields.get("phase") in _ENDS and origin[1] is not None:
+            self._forget(lambda _, life: life == origin[1])
+        if row["kind"] == "collector" and fields.get("state") in ("degraded", "failed"):
+            page = str(fields.get("name")).removeprefix(PAGE)
+            self._forget(lambda stream, _: stream == page or stream.endswith(f"/{page}"))
         for metric in self._by_kind.get(row["kind"], ()):
             value = fields.get(metric.field) if metric.field else 1
             if value is None:
@@ -117,7 +128,7 @@ class _Newest(Collector):
             said = {name: fields[name] for name in metric.attributes if fields.get(name) is not None}
             said |= {name: row[name] for name in ("worker", "rank", "rank_name", "device_id") if row.get(name) is not None}
             labels = tuple(sorted((name, str(text)) for name, text in said.items()))
-            self._keep(metric, labels, value * names.SCALE.get(metric.unit, 1))
+            self._keep(metric, labels, value * names.SCALE.get(metric.unit, 1), origin)
 
     def dropped(self) -> int:
         """Since the last call."""
@@ -138,15 +149,21 @@ class _Newest(Collector):
                 made.add_metric([known.get(name, "") for name in labels], value)
             yield made
 
-    def _keep(self, metric: names.Metric, labels: Labels, value: float) -> None:
+    def _keep(self, metric: names.Metric, labels: Labels, value: float, origin: tuple[str, str | None]) -> None:
         with self._lock:
             series = self._values.setdefault(metric, {})
-            if labels not in series:
-                if self._series >= MAX_SERIES:
-                    self._dropped += 1
-                    return
-                self._series += 1
+            if labels not in series and len(self._origins) >= MAX_SERIES:
+                self._dropped += 1
+                return
             series[labels] = series.get(labels, 0.0) + value if metric.each else value
+            self._origins[metric, labels] = origin
+
+    def _forget(self, gone: Callable[[str, str | None], bool]) -> None:
+        """End the gauges of such a (stream, incarnation); what was counted stays true."""
+        with self._lock:
+            for metric, labels in [key for key, origin in self._origins.items() if gone(*origin)]:
+                if metric.instrument == "gauge":
+                    del self._values[metric][labels], self._origins[metric, labels]
 
 
 def _name(metric: names.Metric) -> str:

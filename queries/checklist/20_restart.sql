@@ -3,7 +3,10 @@
 -- column evidence: what decides it, or what is missing
 WITH lives AS (
     SELECT worker, count(DISTINCT incarnation) AS n FROM lifecycle WHERE phase IN ('spawned', 'loading', 'ready') GROUP BY worker
-), restarted AS (SELECT count(*) AS workers FROM lives WHERE n > 1),
+    UNION ALL
+    -- From outside, the figures of its page alone tell a worker's lives.
+    SELECT worker, count(DISTINCT incarnation) AS n FROM events WHERE source = 'prometheus' GROUP BY worker, stream
+), restarted AS (SELECT count(DISTINCT worker) AS workers FROM lives WHERE n > 1),
 failed AS (SELECT count(*) AS n FROM oom WHERE fatal IS DISTINCT FROM FALSE)
 SELECT
     CASE WHEN workers = 0 THEN NULL ELSE failed.n = 0 END AS met,

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from oomctl.collectors.agent.process import start_ticks
 from oomctl.collectors.live.discover.workers import workers
 from oomctl.collectors.recorder.clock import Clock
 from oomctl.collectors.recorder.watching import Watching
@@ -31,7 +32,10 @@ class Watched:
         self._watching: dict[Any, tuple[Target, Watching]] = {}
         self._look_s = clock.monotonic_s() + LOOK_S
         if word is not None:
-            self._watch(find(word))
+            target = find(word)
+            if target.pid is not None and not start_ticks(target.pid):
+                raise OomctlError(f"no such process ({target.pid})", "`oomctl attach` lists the workers", ExitCode.USAGE)
+            self._watch(target)
         else:
             self._look()
         if not self._watching:

@@ -75,11 +75,11 @@ def snapshot(data: bytes) -> None:
 
 
 def page(data: bytes) -> None:
-    held(_batch(lambda batch: _scraper()._take(Reply(200, data, False, "text/plain"), True, batch)))
+    _scraped(Reply(200, data, False, "text/plain"))
 
 
 def iterations(data: bytes) -> None:
-    held(_batch(lambda batch: _scraper()._take(Reply(200, data, False, "application/json"), True, batch)))
+    _scraped(Reply(200, data, False, "application/json"))
 
 
 def otlp_protobuf(data: bytes) -> None:
@@ -185,8 +185,9 @@ def _otlp(data: bytes, content_type: str) -> None:
     held(inbox.poll().rows)
 
 
-def _scraper() -> Scraper:
-    return Scraper(URL, COMMON, Time())
+def _scraped(reply: Reply) -> None:
+    scraper = Scraper(URL, COMMON, Time(), fetch=lambda url, deadline_s: reply)
+    held(_batch(lambda batch: scraper._take(scraper._get(suspicious=False), batch)))
 
 
 def _batch(fill: Callable[[Batch], None]) -> Iterator[Row]:

@@ -16,5 +16,5 @@ class Time:
     def wall_us(self) -> int:
         return int(self.now_s * 1e6)
 
-    def cpu_us(self) -> int:
+    def thread_us(self) -> int:
         return int(self.cpu_s * 1e6)

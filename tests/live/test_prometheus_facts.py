@@ -82,6 +82,56 @@ def test_a_weight_of_zero_bytes_was_not_measured() -> None:
     assert not facts.facts and not facts.rest
 
 
+DYNAMO = 'dynamo_component="backend",dynamo_endpoint="generate",dynamo_namespace="d",worker_id="7",model="m"'
+
+
+@pytest.mark.parametrize(
+    ("engine", "series", "labels", "part"),
+    [
+        ("vllm", "vllm:kv_cache_usage_perc", DYNAMO, "7/backend/m"),
+        ("sglang", "sglang:token_usage", DYNAMO, "7/backend/m"),
+        ("trtllm", "trtllm_kv_cache_utilization", DYNAMO, "7/backend/m"),
+        ("vllm", "vllm:gpu_cache_usage_perc", 'model="otter",version="1"', "otter"),  # Triton's vLLM backend
+    ],
+)
+def test_what_wraps_an_engine_adds_labels_and_hides_nothing(engine: str, series: str, labels: str, part: str) -> None:
+    facts = facts_of(engine, f"# TYPE {series} gauge\n{series}{{{labels}}} 0.5\n")
+    assert not facts.rest
+    assert rows(facts, "kv_pool")[Whose(part=part)]["usage_ratio"] == 0.5
+
+
+@pytest.mark.parametrize("value", ["-3", "1e300", "1.5e19", "-0.1"])
+def test_a_count_that_cannot_be_is_null_and_counted(value: str) -> None:
+    text = f"""# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running {value}
+# TYPE vllm:num_requests_waiting gauge
+vllm:num_requests_waiting 2
+# TYPE vllm:cache_config_info gauge
+vllm:cache_config_info{{num_gpu_blocks="{value}",block_size="16"}} 1
+"""
+    facts = facts_of("vllm", text)
+    assert rows(facts, "throughput")[Whose()] == {"waiting_requests": 2}
+    assert rows(facts, "kv_pool")[Whose()] == {"block_size_tokens": 16}
+    assert facts.refused == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "known"), [("-0.5", False), ("150", False), ("0", True), ("1", True), ("1.0000001", True)]
+)
+def test_a_share_lies_between_none_and_all(value: str, known: bool) -> None:
+    facts = facts_of("vllm", f"# TYPE vllm:kv_cache_usage_perc gauge\nvllm:kv_cache_usage_perc {value}\n")
+    assert bool(rows(facts, "kv_pool")) == known
+    assert facts.refused == (not known)
+
+
+def test_names_of_older_versions() -> None:
+    counters = {"vllm:gpu_prefix_cache_queries": 100, "vllm:gpu_prefix_cache_hits": 40}
+    text = "".join(f"# TYPE {name} counter\n{name}_total {value}\n" for name, value in counters.items())
+    assert rows(facts_of("vllm", text), "kv_pool")[Whose()] == {"prefix_query_tokens": 100, "prefix_hit_tokens": 40}
+    text = "# TYPE sglang:cached_tokens counter\nsglang:cached_tokens_total 9\n"
+    assert rows(facts_of("sglang", text), "kv_pool")[Whose()] == {"prefix_hit_tokens": 9}
+
+
 def test_tensorrt_llm() -> None:
     facts = of_file("trtllm")
     assert rows(facts, "kv_pool")[Whose()] == {

@@ -95,9 +95,37 @@ def test_never_faster_than_a_second_and_one_at_a_time() -> None:
     assert len(bench.peer.asked) == asked
 
 
+def test_a_second_is_a_second_where_the_loop_comes_round_once_a_second() -> None:
+    bench = Bench(period_s=1.0)
+    bench.time.thread_us = iter(range(0, 10**9, 2_000)).__next__  # type: ignore[method-assign]
+    for _ in range(10):
+        running = bench.scraper._running
+        assert running is None or running.wait(10)
+        bench.scraper.poll()
+        bench.time.now_s += 0.999
+    assert bench.peer.asked.count(URL) == 10
+
+
+def test_a_page_whose_series_nobody_knows_says_so() -> None:
+    bench = Bench()
+    bench.peer.body = '# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running{of="some"} 1\n'
+    batch = bench.next()
+    assert kinds(batch) == {"metric": 1}
+    ((state, why),) = batch.notes
+    assert state == "degraded" and "kept as `metric` rows" in why
+
+
+def test_a_figure_that_cannot_be_is_lost_and_counted() -> None:
+    bench = Bench()
+    bench.peer.body = page(running=-1)
+    batch = bench.next()
+    assert "throughput" not in kinds(batch)
+    assert batch.losses == [("figure that its field cannot have", 1, URL)]
+
+
 def test_a_dear_page_is_scraped_less_often() -> None:
     bench = Bench()
-    bench.time.cpu_us = iter(range(0, 10**9, 200_000)).__next__  # type: ignore[method-assign]
+    bench.time.thread_us = iter(range(0, 10**9, 100_000)).__next__  # type: ignore[method-assign]
     bench.next()
     asked = len(bench.peer.asked)
     bench.time.now_s += 15

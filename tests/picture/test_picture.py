@@ -37,6 +37,28 @@ def test_two_workers_and_their_ranks_are_never_mixed() -> None:
     assert "used 50%" in text and "used 99%" in text and "used 10%" in text and "149%" not in text
 
 
+def test_a_page_of_several_workers_is_none_itself() -> None:
+    picture = Picture()
+    take(picture, 0, "collector", {"name": "metrics http://h/metrics", "state": "ok"}, worker="page", incarnation=None)
+    assert [worker.name for worker in picture.shown()] == ["page"], "nothing else is known yet"
+    pools(picture, 0.5, worker="page/1")
+    pools(picture, 0.6, worker="page/2")
+    assert [worker.name for worker in picture.shown()] == ["page/1", "page/2"]
+    assert "running ?" not in drawn(picture).split("page/1")[0]
+
+
+def test_nothing_fills_up_after_the_end() -> None:
+    picture = Picture()
+    pools(picture, 0.1, 0.2, 0.3, 0.4, 0.5)
+    assert "full in" in drawn(picture, 20)
+    take(picture, 20, "collector", {"name": "metrics http://h/metrics", "state": "degraded", "detail": "refused"})
+    assert "full in" not in drawn(picture, 20)
+    take(picture, 21, "collector", {"name": "metrics http://h/metrics", "state": "ok"})
+    assert "full in" in drawn(picture, 21)
+    take(picture, 22, "lifecycle", {"phase": "killed"})
+    assert "full in" not in drawn(picture, 22)
+
+
 def test_a_new_life_holds_nothing_of_the_last() -> None:
     picture = Picture()
     pools(picture, 0.9)

@@ -113,3 +113,10 @@ def test_the_command() -> None:
     assert found["shards"]["state"] == "met" and "tensor_parallel_size" in found["shards"]["evidence"]
     assert found["blocks_return"]["state"] == "not observed"
     oomctl("doctor", "--checklist", "no-such-file").assert_fails(3, "no such file")
+
+
+def test_lives_that_only_their_page_tells() -> None:
+    common = {"stream": "url", "worker": "w", "source": "prometheus"}
+    lives = [make_row("kv_pool", {"usage_ratio": 0.5}, {**common, "seq": n, "incarnation": f"url#{n}"}) for n in (1, 2)]
+    assert states(lives)["restart"] == "met"
+    assert states(lives[:1])["restart"] == "not observed"

@@ -104,3 +104,18 @@ def test_healthz_lives_as_long_as_the_loop_turns() -> None:
         assert (asked(outlet)[0], asked(outlet)[1]["status"]) == (200, "ending")
     finally:
         outlet.close()
+
+
+@pytest.mark.parametrize("how", ["page", "killed", "other"])
+def test_figures_end_with_what_told_them(outlet: PrometheusOutlet, how: str) -> None:
+    common = {"worker": "w", "incarnation": "1", "stream": "n/http://h/metrics"}
+    outlet.offer([make_row("kv_pool", {"usage_ratio": 0.9, "preempted_requests": 3}, common)])
+    end = {
+        "page": make_row("collector", {"name": "metrics http://h/metrics", "state": "degraded"}, {"worker": "w"}),
+        "killed": make_row("lifecycle", {"phase": "killed"}, {"worker": "w", "incarnation": "1"}),
+        "other": make_row("lifecycle", {"phase": "killed"}, {"worker": "w", "incarnation": "0"}),
+    }[how]
+    outlet.offer([end])
+    found = served(outlet)
+    assert (("oomctl_kv_pool_usage_ratio", labels(worker="w")) in found) == (how == "other")
+    assert found["oomctl_requests_preempted_total", labels(worker="w")] == 3, "what was counted stays true"

@@ -10,6 +10,10 @@ from oomctl.collectors.live.prometheus.page import Sample
 from oomctl.schemas.events import KINDS
 
 INTEGERS = {(kind.name, one.name) for kind in KINDS.values() for one in kind.fields if one.type == "int"}
+LARGEST = 10**18
+"""No count of bytes, tokens or requests is larger."""
+FULL_RATIO = 1.001
+"""A share may exceed 1 by what its arithmetic rounds."""
 HIDDEN_IN_INFO = frozenset(("engine", "model_name"))
 
 
@@ -43,10 +47,12 @@ class Facts:
     Attributes:
         facts: Rows to be.
         rest: Samples that no mapping knows.
+        refused: Figures that their field cannot have: a negative count, a share of 150.
     """
 
     facts: list[Fact] = field(default_factory=list)
     rest: list[Sample] = field(default_factory=list)
+    refused: int = 0
 
 
 def read(engine: Engine, samples: list[Sample]) -> Facts:
@@ -58,7 +64,7 @@ def read(engine: Engine, samples: list[Sample]) -> Facts:
     shown = _shown_dimensions(engine, samples)
     rows: dict[tuple[Any, ...], Fact] = {}
     manifest: list[Fact] = []
-    rest = []
+    rest, refused = [], 0
     by_name: dict[str, list[Series]] = {}
     for series in engine.series:
         by_name.setdefault(series.name, []).append(series)
@@ -70,7 +76,8 @@ def read(engine: Engine, samples: list[Sample]) -> Facts:
             whose = _whose(engine, sample, shown)
             manifest += _manifest(info, sample, whose, engine)
             for label, name in info.fields.items():
-                if (size := _integer(sample.labels.get(label))) is not None:
+                size = _possible(info.row, name, _number(sample.labels.get(label)))
+                if size is not None:
                     _row(rows, whose, info.row, {}).fields[name] = size
             continue
         found = next((one for one in by_name.get(bare or "", ()) if _holds(one, sample, engine)), None)
@@ -80,10 +87,12 @@ def read(engine: Engine, samples: list[Sample]) -> Facts:
         if found.positive and sample.value <= 0:
             continue
         fixed = found.fixed | {name: sample.labels[label] for label, name in found.labels.items() if label in sample.labels}
-        fields = _row(rows, _whose(engine, sample, shown), found.row, fixed).fields
-        value = sample.value * SCALES[found.unit]
-        exact = round(value) if (found.row, found.field) in INTEGERS else value
-        fields[found.field] = fields.get(found.field, 0) + exact if found.adds else exact
+        value = _possible(found.row, found.field, sample.value * SCALES[found.unit])
+        if value is None:
+            refused += 1
+        else:
+            fields = _row(rows, _whose(engine, sample, shown), found.row, fixed).fields
+            fields[found.field] = fields.get(found.field, 0) + value if found.adds else value
     facts = list(rows.values())
     derived = [
         Fact(fact.whose, fact.kind, more, "derived")
@@ -91,7 +100,7 @@ def read(engine: Engine, samples: list[Sample]) -> Facts:
         for fact in facts
         if fact.kind == "kv_pool" and (more := RULES[rule](fact.fields))
     ]
-    return Facts(manifest + facts + derived, rest)
+    return Facts(manifest + facts + derived, rest, refused)
 
 
 def _row(rows: dict[tuple[Any, ...], Fact], whose: Whose, kind: str, fixed: dict[str, str]) -> Fact:
@@ -101,7 +110,7 @@ def _row(rows: dict[tuple[Any, ...], Fact], whose: Whose, kind: str, fixed: dict
 
 def _holds(series: Series, sample: Sample, engine: Engine) -> bool:
     labels = sample.labels
-    if any(labels.get(label) != value for label, value in series.only.items()):
+    if any(labels.get(label, "") != value for label, value in series.only.items()):
         return False
     known = (*engine.ranks, *engine.parts, *engine.ignored, *series.labels, *series.only)
     return all(label in known for label in labels)
@@ -126,9 +135,17 @@ def _manifest(info: Info, sample: Sample, whose: Whose, engine: Engine) -> list[
     ]
 
 
-def _integer(text: str | None) -> int | None:
+def _number(text: str | None) -> float | None:
     """A label's value as a number; None if it is none."""
     try:
-        return int(float(text)) if text is not None else None
-    except (ValueError, OverflowError):
+        return float(text) if text is not None else None
+    except ValueError:
         return None
+
+
+def _possible(kind: str, name: str, value: float | None) -> int | float | None:
+    """A figure as its field holds it; None where it cannot be one."""
+    largest = FULL_RATIO if name.endswith("_ratio") else LARGEST
+    if value is None or not 0 <= value <= largest:
+        return None
+    return round(value) if (kind, name) in INTEGERS else value

@@ -27,7 +27,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         unit: Of the page; the table holds bytes and ratios.
         fixed: Further fields of the row, which also tell it from others of its kind.
         labels: Label to the field that takes its value; also tells rows apart.
-        only: Label to the one value for which this entry holds.
+        only: Label to the one value for which this entry holds; "" where it must be absent: to Prometheus that is one.
         adds: Several series of one rank add up in this field.
         positive: 0 cannot be: it is what the engine says when it could not measure.
     """

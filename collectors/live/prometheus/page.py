@@ -5,8 +5,12 @@ from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
 
-MAX_SAMPLES = 100_000
-MAX_LINE_CHARS = 65_536
+MAX_SAMPLES = 30_000
+"""A page of sixteen engines has 8,000."""
+MAX_LINES = 2 * MAX_SAMPLES
+"""With what declares them."""
+MAX_LINE_CHARS = 8_192
+"""The parser's time grows with the square of a line's quotes; the longest that an engine prints are of 2,000."""
 PARSER_ERRORS = (ValueError, KeyError, IndexError, AttributeError)
 """What prometheus-client raises at a line that is none."""
 
@@ -51,35 +55,38 @@ def parse(text: str) -> Page:
         Its samples; NaN and infinities are counted as skipped: they say that nothing was observed.
     """
     skipped: dict[str, int] = {}
-    try:
-        found = _samples(text)
-    except PARSER_ERRORS:
+    lines = text.split("\n")
+    short = [line for line in lines if len(line) <= MAX_LINE_CHARS]
+    if len(short) < len(lines):
+        skipped["longer than is read"] = len(lines) - len(short)
+    found, more = _first(short)
+    if found is None:
         # The parser gives up a whole page for one line, so each is tried alone first. Rare, so it may cost double.
-        lines = [line for line in text.split("\n") if _is_good(line)]
-        skipped["not a sample"] = text.count("\n") + 1 - len(lines)
-        try:
-            found = _samples("\n".join(lines))
-        except PARSER_ERRORS:
+        good = [line for line in short[:MAX_LINES] if _is_good(line)]
+        skipped["not a sample"] = len(short) - len(good)
+        found, more = _first(good)
+        if found is None:
             return Page([], {"not a page of metrics": 1})
     samples = [sample for sample in found if math.isfinite(sample.value)]
     if len(samples) < len(found):
         skipped["not a finite number"] = len(found) - len(samples)
-    if len(samples) > MAX_SAMPLES:
-        skipped["more samples than are read"] = len(samples) - MAX_SAMPLES
-    return Page(samples[:MAX_SAMPLES], skipped)
+    if more:
+        skipped["more samples than are read"] = more
+    return Page(samples, skipped)
 
 
-def _samples(text: str) -> list[Sample]:
-    return [
-        Sample(sample.name, sample.labels, sample.value, family.type)
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    ]
+def _first(lines: list[str]) -> tuple[list[Sample] | None, int]:
+    """(the first MAX_SAMPLES samples, or None where a line is none; how many lines are behind the last that was read)."""
+    read, found = lines[:MAX_LINES], []
+    try:
+        for family in text_string_to_metric_families("\n".join(read)):
+            found += [Sample(sample.name, sample.labels, sample.value, family.type) for sample in family.samples]
+    except PARSER_ERRORS:
+        return None, 0
+    return found[:MAX_SAMPLES], len(lines) - len(read) + max(len(found) - MAX_SAMPLES, 0)
 
 
 def _is_good(line: str) -> bool:
-    if len(line) > MAX_LINE_CHARS:
-        return False
     try:
         for _ in text_string_to_metric_families(line):
             pass

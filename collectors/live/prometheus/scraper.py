@@ -1,6 +1,7 @@
 """One endpoint, scraped again and again: pace, restarts, and figures that are no longer true."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,8 @@ from oomctl.collectors.live.prometheus.trtllm_json import read as read_iteration
 from oomctl.collectors.live.stream import Stream
 from oomctl.schemas.rows import Row
 
+PAGE = "metrics "
+"""A scraper is named so, and its page."""
 PERIOD_S = 5.0
 SHORTEST_S = 1.0
 DEADLINE_S = 3.0
@@ -26,7 +29,20 @@ REPEAT_S = 600.0
 FROZEN_SCRAPES = 3
 """So many equal pages while requests run, and the engine is asked whether it lives."""
 
+SLACK_S = 0.05
+"""By which a scrape may begin early: the loop that asks comes round about once a second, not to the millisecond."""
+
 Get = Callable[[str, float], Reply]
+
+
+@dataclass(frozen=True)
+class _Fetched:
+    """What a scrape brought: the page, unless it is JSON or an error; and what reading it cost."""
+
+    reply: Reply
+    page: Page | None
+    alive: bool
+    cost_us: int
 
 
 class Scraper(Standing):
@@ -35,19 +51,19 @@ class Scraper(Standing):
     Args:
         url: Of the page.
         common: The common columns: worker, node, incarnation. Without an incarnation the page's own lives are counted.
-        clock: `monotonic_s()`, `wall_us()` and `cpu_us()`.
+        clock: `monotonic_s()`, `wall_us()` and `thread_us()`.
         period_s: Between two scrapes; at least SHORTEST_S.
         fetch: Gets a page; injected by tests.
 
     Attributes:
         engine: Whose page it is, once known.
-        state: "", then ok, failed or stale.
+        state: "", then ok, failed, stale or unmapped.
     """
 
     def __init__(self, url: str, common: dict[str, Any], clock: Any, period_s: float = PERIOD_S, fetch: Get = get) -> None:
         super().__init__()
         self.url = url
-        self.name = f"metrics {url}"
+        self.name = PAGE + url
         self.engine: Engine | None = None
         self.stream = Stream(url, "prometheus", common)
         self._worker = common.get("worker", url)
@@ -57,7 +73,8 @@ class Scraper(Standing):
         self._fetch = fetch
         self._life = 1
         self._next_s = clock.monotonic_s()
-        self._running: Call[tuple[Reply, bool]] | None = None
+        self._begun_s = self._next_s
+        self._running: Call[_Fetched] | None = None
         self._seen = Seen()
         self._manifest: dict[tuple[Any, ...], str] = {}
         self._repeat_s = 0.0
@@ -70,12 +87,12 @@ class Scraper(Standing):
         if self._running is not None and self._running.done:
             running, self._running = self._running, None
             try:
-                reply, alive = running.result()
-                self._take(reply, alive, batch)
+                self._take(running.result(), batch)
             except FetchError as error:
                 self._turn("failed", f"{self.url}: {error}{self._last()}", batch)
-        if self._running is None and self._clock.monotonic_s() >= self._next_s:
-            self._next_s = self._clock.monotonic_s() + self._period_s
+        if self._running is None and self._clock.monotonic_s() >= self._next_s - SLACK_S:
+            self._begun_s = self._clock.monotonic_s()
+            self._next_s = self._begun_s + self._period_s
             self._running = Call(partial(self._get, self._suspicious), "oomctl-scrape")
         return batch
 
@@ -86,8 +103,8 @@ class Scraper(Standing):
     def _suspicious(self) -> bool:
         return self._frozen >= FROZEN_SCRAPES and self.engine is not None and bool(self.engine.health)
 
-    def _get(self, suspicious: bool) -> tuple[Reply, bool]:
-        """In the thread: the page, and whether the engine behind it lives where that is in doubt."""
+    def _get(self, suspicious: bool) -> _Fetched:
+        """In the thread: the page, parsed, and whether the engine behind it lives where that is in doubt."""
         alive = True
         if suspicious and self.engine is not None:
             base = self.url.split("?")[0].rsplit("/", 1)[0]
@@ -95,27 +112,34 @@ class Scraper(Standing):
                 alive = self._fetch(base + self.engine.health, DEADLINE_S).status < 500
             except FetchError:
                 alive = False
-        return self._fetch(self.url, DEADLINE_S), alive
+        reply, begun_us = self._fetch(self.url, DEADLINE_S), self._clock.thread_us()
+        is_page = reply.status == 200 and not is_json(reply.body, reply.content_type)
+        page = parse(reply.body.decode("utf-8", "replace")) if is_page else None
+        return _Fetched(reply, page, alive, self._clock.thread_us() - begun_us)
 
-    def _take(self, reply: Reply, alive: bool, batch: Batch) -> None:
-        begun_us = self._clock.cpu_us()
+    def _take(self, fetched: _Fetched, batch: Batch) -> None:
+        begun_us, reply, page = self._clock.thread_us(), fetched.reply, fetched.page
         if reply.status != 200:
             self._turn("failed", f"{self.url}: status {reply.status}{self._last()}", batch)
             return
-        if is_json(reply.body, reply.content_type):
+        if page is None:
             self._take_iterations(reply, batch)
             return
-        page = parse(reply.body.decode("utf-8", "replace"))
         self._note(reply, page, batch)
         self.engine = self.engine or engine_of(page.samples)
         if self.engine is None:
             self._turn("failed", f"{self.url}: no series of an engine that is known here", batch)
             return
         ts = self._clock.wall_us()
-        if not alive:
+        if not fetched.alive:
             self._turn("stale", f"{self.url}: the page answers, the engine behind it does not{self._last()}", batch)
             return
-        self._turn("ok", f"{self.url}: {self.engine.engine}", batch)
+        facts = read(self.engine, page.samples)
+        if facts.facts:
+            self._turn("ok", f"{self.url}: {self.engine.engine}", batch)
+        else:
+            why = "none of its series has the labels that are known here; they are kept as `metric` rows"
+            self._turn("unmapped", f"{self.url}: {self.engine.engine}: {why}", batch)
         own = {sample.name for sample in page.samples if self.engine.bare(sample.name) is not None}
         change = self._seen.take(page.samples, own)
         self._frozen = self._frozen + 1 if change.same and change.busy else 0
@@ -123,15 +147,16 @@ class Scraper(Standing):
             self._life += 1
             batch.restarts.append(f"{self.url}: {change.restarted}, so it is another process")
             self._manifest.clear()
-        facts = read(self.engine, page.samples)
+        if facts.refused:
+            batch.losses.append(("figure that its field cannot have", facts.refused, self.url))
         again = self._clock.monotonic_s() >= self._repeat_s
         if again:
             self._repeat_s = self._clock.monotonic_s() + REPEAT_S
         batch.rows += [self._row(fact, ts) for fact in facts.facts if self._is_news(fact)]
         batch.rows += [self._metric(sample, ts) for sample in facts.rest if again or self._seen.is_new(sample)]
         self._good_us = ts
-        cost_s = (self._clock.cpu_us() - begun_us) / 1e6
-        self._next_s = max(self._next_s, self._clock.monotonic_s() + cost_s / COST_RATIO)
+        cost_s = (self._clock.thread_us() - begun_us + fetched.cost_us) / 1e6
+        self._next_s = max(self._next_s, self._begun_s + cost_s / COST_RATIO)
 
     def _take_iterations(self, reply: Reply, batch: Batch) -> None:
         """TensorRT-LLM's JSON in place of a page."""

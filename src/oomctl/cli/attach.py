@@ -153,7 +153,11 @@ def _check(settings: "Settings", named: Path | None) -> None:
     """Refuse what cannot be recorded, before a folder is made."""
     from oomctl.collectors.agent.process import start_ticks
     from oomctl.collectors.agent.reader import ring_paths
+    from oomctl.collectors.live.prometheus.scraper import SHORTEST_S
 
+    if settings.scrape_s < SHORTEST_S:
+        what = f"--scrape is at least {SHORTEST_S:g}s, not {settings.scrape_s:g}s"
+        raise OomctlError(what, "a page costs the engine's front end more than it tells then", ExitCode.USAGE)
     if settings.pid is None:
         return
     there = settings.rings is not None and bool(ring_paths(settings.rings))

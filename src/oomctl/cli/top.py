@@ -61,7 +61,9 @@ def _live(target: str | None, once: bool, wait_s: float) -> None:
             while time.monotonic() < end_s:
                 step()
                 time.sleep(0.2)
-            _print(picture, step(), f"{title}  {len(watched)} workers")
+            now_us = step()
+            count = max(len(watched), len(picture.shown()))  # one page may be of several
+            _print(picture, now_us, f"{title}  {count} worker{'s' * (count != 1)}")
             return
         _show(lambda: (step(), True), picture, title, PERIOD_S)
     finally:

@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Iterator
 
-from oomctl.analyzers.picture.outlook import STALE_US, alerts, seconds_to_full
+from oomctl.analyzers.picture.outlook import STALE_US, alerts, is_over, seconds_to_full
 from oomctl.analyzers.picture.state import Device, Picture, Pool, Worker, used_share
 from oomctl.cli.render.words import human
 
@@ -24,7 +24,7 @@ def frame(picture: Picture, now_us: int, width: int, title: str) -> list[str]:
         Lines without their ends; no character in them moves a cursor.
     """
     lines = [title]
-    for worker in sorted(picture.workers.values(), key=lambda one: one.name):
+    for worker in picture.shown():
         lines.append("")
         lines += _worker(worker, now_us, width)
     if len(lines) == 1:
@@ -50,7 +50,7 @@ def _worker(worker: Worker, now_us: int, width: int) -> Iterator[str]:
         if held:
             yield f"  {'holds ' + name:10.10} {held}"
     for name, pool in sorted(worker.pools.items()):
-        yield _pool(name, pool, now_us)
+        yield _pool(name, pool, now_us, ended=is_over(worker))
     for alert in alerts(worker, now_us):
         # Whole: what is cut off at the end is how old the figures are.
         yield from textwrap.wrap(_clean(alert), width, initial_indent="  ! ", subsequent_indent="    ")
@@ -76,7 +76,7 @@ def _components(total: int, used: int, worker: Worker) -> str:
     return (bar + "#" * (round(BAR * used / total) - len(bar))).ljust(BAR, ".")
 
 
-def _pool(name: str, pool: Pool, now_us: int) -> str:
+def _pool(name: str, pool: Pool, now_us: int, ended: bool) -> str:
     used = used_share(pool.figures)
     label = f"KV {name}".rstrip()
     if used is None:
@@ -92,7 +92,7 @@ def _pool(name: str, pool: Pool, now_us: int) -> str:
     filled, kept = round(BAR * min(used, 1.0)), round(BAR * (evictable or 0.0))
     bar = ("#" * filled + "+" * kept)[:BAR].ljust(BAR, ".")
     parts = [f"used {used:.0%}{_age(pool.ts, now_us)}"]
-    seconds = seconds_to_full(pool)
+    seconds = None if ended else seconds_to_full(pool)
     if seconds is not None and seconds < 3600:
         parts.append(f"full in {seconds:.0f} s")
     if evictable is not None:
