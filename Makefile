@@ -17,7 +17,7 @@ PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo test test-fast test-engine test-failures engine check format format-check lint types imports sql bench bench-command bench-compare bench-agent bench-capacity bench-live bench-recorder bench-snapshot accuracy accuracy-ledger docs fuzz clean wheel check-wheel zipapp
+.PHONY: help venv demo test test-fast test-engine test-failures engine check format format-check lint types imports sql bench bench-command bench-compare bench-agent bench-capacity bench-live bench-recorder bench-snapshot accuracy accuracy-ledger docs audit fuzz clean wheel check-wheel zipapp
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,7 +37,7 @@ test-engine: $(STAMP) ## the tests on a real vLLM (minutes; the first call insta
 test-failures: $(STAMP) ## its failures, real ones, recorded and triaged without a log (each a start of the engine)
 	@engine="$(ENGINE)" && OOMCTL_ENGINE="$$engine" $(PYTHON) -m pytest tests/engine -m slow -rs $(PYTEST_ARGS)
 
-check: format-check lint types imports sql test ## everything a change must pass
+check: format-check lint types imports sql audit test ## everything a change must pass
 
 format: $(STAMP) ## rewrite the code as the formatter wants it
 	@$(BIN)/ruff check --fix --select I .
@@ -57,6 +57,9 @@ imports: $(STAMP)
 
 sql: $(STAMP)
 	@$(PYTHON) -m tests.sql_headers
+
+audit: $(STAMP)
+	@$(PYTHON) -m tests.audit
 
 bench: $(STAMP) ## every benchmark, one table against the limits, and JSON in benchmarks/results (half an hour)
 	@$(PYTHON) -m benchmarks

@@ -16,6 +16,7 @@ from oomctl.schemas.trace import COLUMNS, Trace
 OTHER = "other"
 MAX_RULES = 100
 MAX_LABELS = 12
+MAX_BYTES = 256 << 10
 HINT = "columns and the form of rules: docs/capacity.md"
 
 
@@ -39,7 +40,11 @@ def read_rules(path: Path) -> list[Rule]:
         OomctlError: If it is unreadable or no such file.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise OomctlError(f"more than {MAX_BYTES >> 10} KiB, too much for rules ({path})", HINT)
+        text = data.decode()
     except OSError as error:
         raise OomctlError(f"{(error.strerror or str(error)).lower()} ({path})") from None
     except UnicodeDecodeError:
@@ -59,8 +64,8 @@ def parse_rules(text: str, place: str) -> list[Rule]:
     """
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise OomctlError(f"no TOML: {error} ({place})", HINT, ExitCode.USAGE) from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a ValueError of Python's own
+        raise OomctlError(f"no TOML: {str(error)[:200]} ({place})", HINT, ExitCode.USAGE) from None
     tables = document.pop("cohorts", None)
     if not isinstance(tables, list) or not tables or document or len(tables) > MAX_RULES:
         raise OomctlError(f"no list of up to {MAX_RULES} [[cohorts]], and nothing else ({place})", HINT, ExitCode.USAGE)

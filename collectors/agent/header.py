@@ -1,9 +1,12 @@
 """The header of a ring file, for readers: whose ring it is, whether that process lives, and its on and off."""
 
+import errno
 import mmap
+import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 from zlib import crc32
 
 from oomctl.collectors.agent.layout import (
@@ -108,6 +111,22 @@ def read_header(view: mmap.mmap, path: Path) -> Header:
     )
 
 
+def opened(path: Path, how: int = os.O_RDONLY) -> BinaryIO:
+    """A ring's file. What else may lie in a folder that others write to is not followed and not waited for.
+
+    Raises:
+        OSError: If it cannot be opened, or is a link, a pipe, or anything else that is no file.
+    """
+    descriptor = os.open(path, how | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "not a file")
+        return cast(BinaryIO, os.fdopen(descriptor, "rb" if how == os.O_RDONLY else "r+b", buffering=0))
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
 def set_active(path: Path, active: bool) -> None:
     """Tell the thread that writes this ring to record or to pause; it obeys at its next step.
 
@@ -115,7 +134,7 @@ def set_active(path: Path, active: bool) -> None:
         OomctlError: If it is no ring, or one of another layout, or not ours to write.
     """
     try:
-        with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as view:
+        with opened(path, os.O_RDWR) as file, mmap.mmap(file.fileno(), 0) as view:
             if len(view) < HEADER_BYTES:
                 raise OomctlError(f"no ring file: shorter than its header ({path})")
             read_header(view, path)

@@ -56,6 +56,7 @@ def _write_snapshot(torch: Any, settings: Settings) -> None:
             return
         _snapshots += 1
         path = settings.folder / f"snapshot-{os.getpid()}-{_snapshots}.pickle"
+    # Made by us first: torch would follow a link that another user of the folder put there, and lets all others read.
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
     torch.cuda.memory._dump_snapshot(str(path))
-    path.chmod(0o600)
     tell(f"allocator snapshot written to {path}")

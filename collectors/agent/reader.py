@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from oomctl.collectors.agent.decode import Record, decode
-from oomctl.collectors.agent.header import Header, read_header
+from oomctl.collectors.agent.header import Header, opened, read_header
 from oomctl.collectors.agent.kinds import KINDS
 from oomctl.collectors.agent.layout import (
     CONTINUATION,
@@ -80,7 +80,7 @@ class RingReader:
     def __init__(self, path: Path, position: Position | None = None) -> None:
         self.path = path
         try:
-            with path.open("rb") as file:
+            with opened(path) as file:
                 size = os.fstat(file.fileno()).st_size
                 if size < HEADER_BYTES:
                     raise OomctlError(f"no ring file: shorter than its header ({path})")
@@ -104,6 +104,11 @@ class RingReader:
     def position(self) -> Position:
         """How far it was read."""
         return Position(self._place, self._seq, self._offset_ns, self._made_ns)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether somebody truncated the file: to read what is mapped behind its end would end this process (SIGBUS)."""
+        return self._map.size() < len(self._map)
 
     @property
     def header(self) -> Header:

@@ -89,7 +89,7 @@ def _make(settings: Settings, common: dict[str, Any], clock: Any, proc: Path, no
     if settings.otlp_ports is not None:
         from oomctl.collectors.live.otlp.receiver import OtlpReceiver
 
-        made.append(OtlpReceiver(common, clock, *settings.otlp_ports))
+        made.append(OtlpReceiver(common, clock, *settings.otlp_ports, settings.access))
     return made
 
 

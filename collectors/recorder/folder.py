@@ -75,7 +75,7 @@ class Folder:
         Raises:
             OomctlError: If another one does.
         """
-        descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -106,7 +106,7 @@ class Folder:
         found = []
         for path in self.hours.glob("*-*.parquet"):
             first, _, last = path.stem.partition("-")
-            if first.isdecimal() and last.isdecimal():
+            if first.isdecimal() and last.isdecimal() and path.is_file():
                 found.append((int(first), int(last), path))
         return sorted(found)
 
@@ -148,4 +148,5 @@ def is_recording(root: Path) -> bool:
 
 
 def _numbered(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.glob(f"*{SUFFIX}") if path.stem.isdecimal())
+    """A pipe of such a name, in a folder of a stranger's, would be waited for without end."""
+    return sorted(path for path in folder.glob(f"*{SUFFIX}") if path.stem.isdecimal() and path.is_file())

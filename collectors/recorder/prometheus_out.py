@@ -1,16 +1,17 @@
 """The same facts for a Prometheus server to fetch, through prometheus-client; names by the list in otlp_names."""
 
 import json
-import socketserver
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from oomctl.collectors.live.access import LOCAL, Access
+from oomctl.collectors.live.listening import SILENCE_S, Bounded
 from oomctl.collectors.live.prometheus.scraper import PAGE
 from oomctl.collectors.recorder import otlp_names as names
 from oomctl.collectors.recorder.health import Health
@@ -18,20 +19,18 @@ from oomctl.schemas.errors import ExitCode, OomctlError
 from oomctl.schemas.rows import Row
 
 MAX_SERIES = 5_000
-SILENCE_S = 10.0
-"""A peer that sends nothing for so long is hung up on."""
 SUFFIXES = {"By": "_bytes", "s": "_seconds", "1": "_ratio"}
 _ENDS = ("killed", "stopped")
 Labels = tuple[tuple[str, str], ...]
 
 
 class PrometheusOutlet:
-    """Serves the newest figures on loopback, and under /healthz how the recorder is.
+    """Serves the newest figures, and under /healthz how the recorder is.
 
     Args:
         port: 0 for any.
         health: Of the recorder.
-        host: Loopback, unless somebody decided otherwise.
+        access: Where, and who may ask.
 
     Raises:
         OomctlError: If the port is taken.
@@ -39,16 +38,18 @@ class PrometheusOutlet:
 
     drop_reason = "not served to Prometheus: more series than are kept"
 
-    def __init__(self, port: int, health: Health, host: str = "127.0.0.1") -> None:
+    def __init__(self, port: int, health: Health, access: Access = LOCAL) -> None:
         self._newest = _Newest()
         registry = CollectorRegistry()
         registry.register(self._newest)
         try:
-            app = _routed(make_wsgi_app(registry), health)
-            self._server = make_server(host, port, app, _Server, _Handler)
+            self._server = _Server(access, port)
         except OSError as error:
             hint = "choose another with --serve-metrics"
-            raise OomctlError(f"cannot listen on port {port} ({error.strerror})", hint, ExitCode.ENVIRONMENT) from error
+            raise OomctlError(
+                f"cannot listen on {access.at(port)} ({error.strerror})", hint, ExitCode.ENVIRONMENT
+            ) from error
+        self._server.set_app(access.guarded(_routed(make_wsgi_app(registry), health)))
         self.port: int = self._server.server_port
         self._thread = threading.Thread(target=self._server.serve_forever, name="oomctl-metrics", daemon=True)
         self._thread.start()
@@ -69,9 +70,10 @@ class PrometheusOutlet:
         self._thread.join(5)
 
 
-class _Server(socketserver.ThreadingMixIn, WSGIServer):
-    daemon_threads = True
-    block_on_close = False
+class _Server(Bounded, WSGIServer):
+    def __init__(self, access: Access, port: int) -> None:
+        self.address_family = access.family
+        super().__init__((access.host, port), _Handler)
 
 
 class _Handler(WSGIRequestHandler):

@@ -167,6 +167,12 @@ class RingSet:
         """What the rings hold that was not read yet, at most about `limit` records of each."""
         found = Drained()
         for path, ring in list(self._followed.items()):
+            if ring.reader.is_cut:
+                found.notes.append(("failed", f"the ring was cut short, which loses what it held ({path})"))
+                ring.reader.close()
+                del self._followed[path]
+                self._others.add(path)
+                continue
             # Asked before reading: what was written before the death is there then.
             ring.alive = ring.pid is not None and start_ticks(ring.pid, self._proc) == ring.header.start_ticks
             batch = ring.reader.read(final=not ring.alive, limit=limit, as_slots=KEPT)

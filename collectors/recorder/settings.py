@@ -1,10 +1,11 @@
 """What a recorder records, and how much of it is kept."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from oomctl.collectors.live.access import Access
 from oomctl.schemas.rows import Row
 
 
@@ -29,6 +30,7 @@ class Settings:
         devices: Whether the devices' driver is asked.
         visible_devices: The worker's CUDA_VISIBLE_DEVICES; None where it is not set or not known.
         otlp_ports: (gRPC, HTTP) to listen on for traces, or None.
+        access: Where to listen, and who may send.
         settle_s: From the first sign to the freeze, so that the other ranks and the log have their say.
     """
 
@@ -48,6 +50,7 @@ class Settings:
     devices: bool = False
     visible_devices: str | None = None
     otlp_ports: tuple[int, int] | None = None
+    access: Access = field(default_factory=Access)
     settle_s: float = 10.0
 
 

@@ -34,6 +34,30 @@ def test_header_says_whose_it_is(tmp_path: Path) -> None:
     assert read_ring(path_of(rings.mine()))[0].closed
 
 
+def test_what_is_no_file_is_neither_followed_nor_waited_for(tmp_path: Path) -> None:
+    """GIVEN a link to another's ring, and a pipe that nobody writes, in a folder that others may write to."""
+    rings = make_rings(tmp_path)
+    write_step(rings.mine(), 1)
+    (tmp_path / "link.ring").symlink_to(path_of(rings.mine()))
+    os.mkfifo(tmp_path / "pipe.ring")
+    for name in ("link.ring", "pipe.ring", "."):
+        with pytest.raises(OomctlError, match="cannot read the ring"):
+            RingReader(tmp_path / name)
+        with pytest.raises(OomctlError, match="cannot write to the ring"):
+            set_active(tmp_path / name, False)
+    assert read_ring(path_of(rings.mine()))[0].active
+
+
+def test_a_ring_that_is_cut_short_says_so_before_it_is_read(tmp_path: Path) -> None:
+    rings = make_rings(tmp_path)
+    write_step(rings.mine(), 1)
+    reader = RingReader(path_of(rings.mine()))
+    assert not reader.is_cut
+    os.truncate(path_of(rings.mine()), 100)
+    assert reader.is_cut
+    reader.close()
+
+
 def test_another_process_of_the_same_pid_is_not_it(tmp_path: Path) -> None:
     rings = make_rings(tmp_path)
     write_step(rings.mine(), 1)

@@ -32,6 +32,7 @@ def _written(folder: Path, what: dict[str, Any], *options: str) -> str:
     (folder / "a.pickle").write_bytes(pickle.dumps(what))
     ran = oomctl("snapshot", str(folder / "a.pickle"), "--html", str(folder / "a.html"), *options)
     assert ran.code == 0, ran.err
+    assert (folder / "a.html").stat().st_mode & 0o777 == 0o600
     return (folder / "a.html").read_text(encoding="utf-8")
 
 

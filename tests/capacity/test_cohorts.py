@@ -199,6 +199,8 @@ def test_rules(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("x", "no TOML"),
+        (f"x = {'[' * 5000}", "no TOML"),
+        (f"x = {'9' * 5000}", "no TOML"),
         ("a = 1", "no list"),
         ("cohorts = []", "no list"),
         ("[[cohorts]]\nname = 'a'", "needs a name and a condition"),

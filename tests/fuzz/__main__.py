@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.fuzz.targets import TARGETS
 
 FOLDER = Path("build/fuzz")
-GRACE_S = 120
+GRACE_S = 600
 """Beyond its share, for start and the last input."""
 _COUNT = re.compile(r"number_of_executed_units: (\d+)|^(\d+) inputs", re.MULTILINE)
 _PEAK = re.compile(r"peak_rss_mb: +(\d+)|inputs, (\d+) MiB")

@@ -34,6 +34,7 @@ from oomctl.collectors.live.otlp.inbox import Inbox, Refused
 from oomctl.collectors.live.prometheus.scraper import Scraper
 from oomctl.collectors.recorder.live import FRAME, MAGIC, Header, LiveReader
 from oomctl.collectors.recorder.slots import KEPT, kept
+from oomctl.config import file
 from oomctl.pipeline import open_inputs
 from oomctl.redaction.names import Pseudonyms
 from oomctl.schemas import storage
@@ -148,17 +149,22 @@ def toml(data: bytes) -> None:
         assign(_REQUESTS, parse_rules(data.decode("utf-8", "replace"), "a.toml"))
 
 
+def config(data: bytes) -> None:
+    with _file(data) as path, suppress(OomctlError):
+        file.read(path)
+
+
 def trace(data: bytes) -> None:
     """A published trace, or else the requests that a log tells of."""
-    file = io.BufferedReader(io.BytesIO(data))
-    reader = reader_of(file.peek(HEAD_BYTES))
+    stream = io.BufferedReader(io.BytesIO(data))
+    reader = reader_of(stream.peek(HEAD_BYTES))
     with suppress(OomctlError):
         if reader is not None:
-            reader.add(file, "a")
+            reader.add(stream, "a")
             _looked(with_traps(reader.finish("a")))
             return
         logged = RequestLogReader()
-        logged.add(file, file.peek(PEEK_BYTES)[:PEEK_BYTES])
+        logged.add(stream, stream.peek(PEEK_BYTES)[:PEEK_BYTES])
         if logged.tells:
             _looked(with_traps(logged.finish("a")))
 
@@ -220,13 +226,7 @@ def _framed(payload: bytes) -> bytes:
 
 @contextmanager
 def _file(data: bytes) -> Iterator[Path]:
-    with tempfile.NamedTemporaryFile(prefix="oomctl-fuzz-") as file:
-        file.write(data)
-        file.flush()
-        yield Path(file.name)
-
-
-__all__ = [
-    "anything", "held", "iterations", "kv_events", "kv_events_json", "live", "live_frame", "log", "names", "otlp_json",
-    "otlp_protobuf", "page", "parquet", "ring", "snapshot", "toml", "trace",
-]  # fmt: skip
+    with tempfile.NamedTemporaryFile(prefix="oomctl-fuzz-") as made:
+        made.write(data)
+        made.flush()
+        yield Path(made.name)

@@ -156,6 +156,11 @@ def rules() -> Iterator[bytes]:
     yield b'[[cohorts]]\nname = "a"\ntenant = ["a*", "b.c d"]\nagent = true\nprompt_tokens = {min = 1, max = 2.5}\n'
 
 
+def configs() -> Iterator[bytes]:
+    """Every type of a value."""
+    yield b'[attach]\nbudget = "4GiB"\nminutes = 5.5\nkv-events = ["tcp://127.0.0.1:1"]\n[a.b]\nc = true\n'
+
+
 def traces() -> Iterator[bytes]:
     """Each published form, and engines' own logs of requests."""
     for told in ([mooncake(0, 600, [0, 1]), mooncake(1500, 1025, [0, 2, 3], chat_id=1, parent_chat_id=-1)],):

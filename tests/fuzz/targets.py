@@ -39,6 +39,7 @@ TARGETS = {
         Target("live_frame", readers.live_frame, seeds.live_payloads),
         Target("parquet", readers.parquet, seeds.parquet_files, cost=40),
         Target("toml", readers.toml, seeds.rules),
+        Target("config", readers.config, seeds.configs),
         Target("trace", readers.trace, seeds.traces, cost=8),
         Target("input", readers.anything, seeds.inputs, cost=60),
         Target("redaction", readers.names, seeds.texts, cost=8),

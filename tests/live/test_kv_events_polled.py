@@ -7,6 +7,7 @@ import pytest
 
 from oomctl.collectors.live.batch import Batch
 from oomctl.collectors.live.http import Reply
+from oomctl.collectors.live.kv_events import decode
 from oomctl.collectors.live.kv_events import polled as module
 from oomctl.collectors.live.kv_events.polled import PERIOD_S, Polled
 from tests.live.clock import Time
@@ -65,6 +66,18 @@ def test_a_hole_is_counted_and_a_restart_told(monkeypatch: pytest.MonkeyPatch) -
     assert [count for _, count, _ in bench.next().losses] == [2]
     assert bench.polled.resident.hashes() == {f"{6:016x}"}, "what was there before the hole is not known any more"
     assert len(bench.next().restarts) == 1
+
+
+def test_an_answer_of_a_million_blocks_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN 2 bytes a block, in one event and in many THEN no more rows than MAX_HASHES at a time, the rest is counted."""
+    for each in (decode, module):
+        monkeypatch.setattr(each, "MAX_HASHES", 10)
+    reply = [{"event_id": 1, "data": {"type": "removed", "block_hashes": [1] * 11}}]
+    reply += [{"event_id": n, "data": {"type": "removed", "block_hashes": [1] * 5}} for n in range(2, 9)]
+    batch = Batch()
+    Polled(URL, {}, Time())._take(Reply(200, json.dumps(reply).encode(), False, ""), batch)
+    assert len(batch.rows) == 10
+    assert batch.losses == [("KV event that was not read", 1 + 5, URL)]
 
 
 @pytest.mark.parametrize("body", [b"{}", b"", b"\xff", b"[" * 100_000, b"404"])

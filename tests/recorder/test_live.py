@@ -1,6 +1,7 @@
 """Live files: what is read of them whatever was cut off, damaged or not yet written."""
 
 import io
+import os
 import resource
 import stat
 import zlib
@@ -11,6 +12,7 @@ import pytest
 import zstandard
 
 from oomctl.collectors.agent.kinds import STEP
+from oomctl.collectors.recorder.folder import Folder, is_recording
 from oomctl.collectors.recorder.live import (
     FRAME,
     MAGIC,
@@ -84,6 +86,15 @@ def test_a_changed_byte_ends_the_reading_there(tmp_path: Path) -> None:
         frames, torn = read(bytes(changed))
         assert len(frames) == 2
         assert torn == len(data) - ends[2]
+
+
+def test_a_pipe_among_the_segments_is_not_waited_for(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.prepare()
+    os.mkfifo(folder.segment(1))
+    os.mkfifo(folder.hours / "1-1.parquet")
+    assert not is_recording(tmp_path)
+    assert (folder.segments(), folder.packed(), folder.resume().number) == ([], [], 1)
 
 
 def test_zeros_at_the_end_are_no_frame(tmp_path: Path) -> None:

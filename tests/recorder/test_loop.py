@@ -18,6 +18,25 @@ SEQS = "SELECT min(seq), max(seq), count(*), count(DISTINCT seq) FROM events WHE
 LOSSES = "SELECT reason, count FROM loss ORDER BY stream, seq"
 
 
+def test_a_ring_that_is_cut_short_does_not_end_the_recorder(tmp_path: Path) -> None:
+    """GIVEN a ring that somebody truncates WHEN it is drained THEN that is told, and the other rings are read on."""
+    time, worker = Time(), Worker(tmp_path / "rings")
+    other = Worker(tmp_path / "rings", role="worker")
+    worker.step(1)
+    other.step(1)
+    beside = recorder(tmp_path / "rec", tmp_path / "rings", time, os.getpid())
+    beside.round()
+    assert worker.ring.path is not None
+    os.truncate(worker.ring.path, 100)
+    other.step(2)
+    beside.round()
+    beside.round()
+    beside.close()
+    told = rows(tmp_path / "rec", "SELECT state, detail FROM collector WHERE detail LIKE '%cut short%'")
+    assert [state for state, _ in told] == ["failed"]
+    assert rows(tmp_path / "rec", "SELECT max(step_id) FROM step WHERE stream LIKE '%/worker-%'") == [(2,)]
+
+
 def test_what_a_ring_holds_is_recorded_and_read_while_it_is(tmp_path: Path) -> None:
     worker = Worker(tmp_path / "rings")
     worker.phase("loading", "ready")

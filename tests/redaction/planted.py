@@ -146,3 +146,46 @@ def envelopes(hidden: Secrets) -> dict[str, str]:
 def enveloped(log: str, envelope: str) -> str:
     """Each line of a log in an envelope."""
     return "".join(envelope.replace("@", json.dumps(line)).replace("%", line) + "\n" for line in log.splitlines())
+
+
+def described(hidden: Secrets) -> str:
+    """`kubectl describe pod` of a container that was killed for memory."""
+    s = {**hidden.odd, **{key.replace(" ", "_"): value for key, value in hidden.ordinary.items()}}
+    return f"""Name:             {s["pod"]}
+Namespace:        {s["namespace"]}
+Service Account:  {s["service"]}
+Node:             {s["gpu_host"]}/{s["ip"]}
+Labels:           app={s["service"]}
+                  team={s["team"]}
+Annotations:      owner: {s["mail"]}
+Status:           Running
+IP:               {s["ip"]}
+Controlled By:    ReplicaSet/{s["service"]}-7d9c8b6f54
+Containers:
+  {s["queue"]}:
+    Container ID:  containerd://{s["container"]}
+    Image:         registry.{s["registry"]}.io/{s["image"]}/vllm:0.26.1
+    Command:
+      python3
+      -m
+      {s["package"]}.main
+    State:          Waiting
+      Reason:       CrashLoopBackOff
+    Last State:     Terminated
+      Reason:       OOMKilled
+      Exit Code:    137
+      Started:      Sat, 14 Mar 2026 15:00:00 +0000
+      Finished:     Sat, 14 Mar 2026 15:10:00 +0000
+    Limits:
+      memory:  64Gi
+    Environment:
+      MODEL_NAME:  {s["owner"]}/{s["model"]}
+    Mounts:
+      /mnt/{s["folder"]} from {s["bucket"]} (ro)
+Node-Selectors:  {s["domain"]}.com/pool={s["project"]}
+Events:
+  Type     Reason     Age   From               Message
+  ----     ------     ----  ----               -------
+  Normal   Scheduled  20m   default-scheduler  Successfully assigned {s["namespace"]}/{s["pod"]} to {s["gpu_host"]}
+  Warning  BackOff    2m    kubelet            Back-off restarting failed container {s["queue"]} in pod {s["pod"]}_{s["namespace"]}({s["uuid"]})
+"""

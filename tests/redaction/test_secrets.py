@@ -18,7 +18,7 @@ from oomctl.schemas.text_forms import rows
 from tests import public_words as lists
 from tests.cli.run import oomctl
 from tests.cli.test_export import facts
-from tests.redaction.planted import enveloped, envelopes, planted, secrets
+from tests.redaction.planted import described, enveloped, envelopes, planted, secrets
 from tests.scenarios import catalogue, render_log
 from tests.shared import ROOT
 
@@ -61,6 +61,21 @@ def test_no_secret_is_in_the_file(tmp_path: Path, form: str) -> None:
     page = oomctl("triage", f"out.{form}", "--format", "md", cwd=tmp_path).out
     assert hidden.found_in(data + ran.err + shown + page) == []
     assert "site-packages/vllm/" in shown or "vllm/v1/" in shown
+
+
+def test_a_described_pod_names_nobody(tmp_path: Path) -> None:
+    """What `kubectl describe pod` prints, beside the engine's log of the same pod."""
+    hidden = secrets(7)
+    (tmp_path / "pod.txt").write_text(described(hidden))
+    loaded = open_inputs([str(tmp_path / "pod.txt")])
+    before = json.dumps(list(rows(loaded.connection)))
+    assert len(hidden.found_in(before)) >= 2, "it was in what was read"
+    table = redacted(loaded.connection)
+    after = json.dumps(list(rows(table)))
+    assert hidden.found_in(after) == []
+    assert "OOMKilled" in after
+    loaded.connection.close()
+    table.close()
 
 
 def test_what_is_public_stays() -> None:

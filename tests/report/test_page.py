@@ -32,6 +32,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     storage.write_parquet(connection, folder / "a.parquet", "a test")
     ran = oomctl("report", "a.parquet", "-o", "a.html", cwd=folder)
     assert (ran.code, ran.out, ran.err) == (0, "", "")
+    assert (folder / "a.html").stat().st_mode & 0o777 == 0o600
     return folder / "a.html"
 
 

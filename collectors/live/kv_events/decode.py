@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-MAX_PAYLOAD_BYTES = 16 << 20
+MAX_PAYLOAD_BYTES = 4 << 20
+"""A step of 100,000 tokens takes half a megabyte; 64 bytes of memory may stand behind one of a message."""
 MAX_HASHES = 100_000
 """Of one batch; a pool of a million blocks is cleared by one event, not by a million."""
 
@@ -118,6 +119,8 @@ def of_json(message: Any) -> EventBatch:
     else:
         raise BadEvents("neither TensorRT-LLM's form nor Dynamo's")
     made = isinstance(message.get("data"), dict) and message["data"].get("type") == "created"  # the pool: no change of it
+    if sum(len(event.hashes) for event in found) > MAX_HASHES:
+        raise BadEvents("more blocks than are read")
     return EventBatch(None, _integer(rank), tuple(found), int(not found and not made))
 
 

@@ -63,8 +63,11 @@ class Polled(Standing):
         if not isinstance(told, list):
             raise ValueError("no list of events")
         self._turn("ok", f"{self._url}: KV events", batch)
-        skipped = max(0, len(told) - MAX_HASHES)
-        for message in told[:MAX_HASHES]:
+        skipped = 0
+        for number, message in enumerate(told):
+            if len(batch.rows) >= MAX_HASHES:
+                skipped += len(told) - number
+                break
             try:
                 events = of_json(message)
             except BadEvents:

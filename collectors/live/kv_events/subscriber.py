@@ -9,6 +9,8 @@ from oomctl.collectors.live.kv_events.decode import MAX_PAYLOAD_BYTES, BadEvents
 from oomctl.collectors.live.kv_events.index import Index
 
 ROUND_MESSAGES = 2_000
+ROUND_ROWS = 50_000
+"""About; the next round takes the rest. A frame of the recorder has to hold what one round brings."""
 HIGH_WATER = 10_000
 """Messages that wait for us; what comes beyond is dropped by the publisher's side and seen as a gap."""
 REPLAY_S = 5.0
@@ -45,6 +47,8 @@ class Subscriber:
         """Take what there is, at most ROUND_MESSAGES of it."""
         batch = Batch()
         for _ in range(ROUND_MESSAGES):
+            if len(batch.rows) >= ROUND_ROWS:
+                break
             try:
                 frames = self._socket.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:

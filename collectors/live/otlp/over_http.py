@@ -1,16 +1,15 @@
 """OTLP over HTTP: POST /v1/traces, protobuf or JSON, gzip or plain."""
 
 import http.server
-import socket
 import threading
 import zlib
 from http import HTTPStatus
 
+from oomctl.collectors.live.access import LOCAL, REFUSED, Access
+from oomctl.collectors.live.listening import SILENCE_S, Bounded
 from oomctl.collectors.live.otlp.inbox import MAX_BODY_BYTES, Inbox, Refused
 from oomctl.schemas.numbers import whole
 
-SILENCE_S = 10.0
-MAX_CONNECTIONS = 32
 CHUNK_BYTES = 65_536
 
 
@@ -23,15 +22,15 @@ class HttpReceiver:
 
     Args:
         inbox: Takes what comes.
-        host: Loopback, unless somebody decided otherwise.
+        access: Where, and who may send.
         port: 0 for any.
 
     Raises:
         OSError: If the port is taken.
     """
 
-    def __init__(self, inbox: Inbox, host: str = "127.0.0.1", port: int = 4318) -> None:
-        self._server = _Server((host, port), inbox)
+    def __init__(self, inbox: Inbox, access: Access = LOCAL, port: int = 4318) -> None:
+        self._server = _Server(inbox, access, port)
         self.port: int = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, name="oomctl-otlp-http", daemon=True).start()
 
@@ -41,30 +40,15 @@ class HttpReceiver:
         self._server.server_close()
 
 
-class _Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-
-    def __init__(self, address: tuple[str, int], inbox: Inbox) -> None:
-        super().__init__(address, _Handler)
+class _Server(Bounded, http.server.HTTPServer):
+    def __init__(self, inbox: Inbox, access: Access, port: int) -> None:
+        self.address_family = access.family
         self.inbox = inbox
-        self._room = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self.access = access
+        super().__init__((access.host, port), _Handler)
 
-    def process_request(self, request: socket.socket | tuple[bytes, socket.socket], client_address: object) -> None:
-        if not self._room.acquire(blocking=False):
-            self.inbox.lose("connection beyond those served at once", 1)
-            self.shutdown_request(request)
-            return
-        super().process_request(request, client_address)
-
-    def process_request_thread(self, request: socket.socket | tuple[bytes, socket.socket], client_address: object) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._room.release()
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A peer that hangs up is no news."""
+    def turned_away(self) -> None:
+        self.inbox.lose("connection beyond those served at once", 1)
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -74,6 +58,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Take an export."""
+        if not self.server.access.allows(self.headers.get("Authorization")):
+            self.server.inbox.lose("export without a token, or with another one", 1)
+            self._reply(HTTPStatus.UNAUTHORIZED, REFUSED)
+            return
         if self.path.split("?")[0] != "/v1/traces":
             self._reply(HTTPStatus.NOT_FOUND, "only /v1/traces is taken here")
             return

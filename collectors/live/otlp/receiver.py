@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from oomctl.collectors.live.access import LOCAL, Access
 from oomctl.collectors.live.batch import Batch
 from oomctl.collectors.live.otlp.inbox import Inbox
 from oomctl.collectors.live.otlp.over_grpc import GrpcReceiver
@@ -10,31 +11,39 @@ from oomctl.schemas.errors import ExitCode, OomctlError
 
 
 class OtlpReceiver:
-    """Listens for OTLP traces on loopback.
+    """Listens for OTLP traces.
 
     Args:
         common: The common columns: node, worker.
         clock: `wall_us()`.
         grpc_port: 0 for any.
         http_port: 0 for any.
+        access: Where, and who may send.
 
     Raises:
         OomctlError: If a port is taken.
     """
 
-    def __init__(self, common: dict[str, Any], clock: Any, grpc_port: int = 4317, http_port: int = 4318) -> None:
+    def __init__(
+        self,
+        common: dict[str, Any],
+        clock: Any,
+        grpc_port: int = 4317,
+        http_port: int = 4318,
+        access: Access = LOCAL,
+    ) -> None:
         self.name = "otlp"
         self._inbox = Inbox(common, clock)
         self.stream = self._inbox.stream
         try:
-            self._http = HttpReceiver(self._inbox, port=http_port)
+            self._http = HttpReceiver(self._inbox, access, http_port)
         except OSError as error:
-            raise _taken(http_port, error) from error
+            raise _taken(access.at(http_port), error) from error
         try:
-            self._grpc = GrpcReceiver(self._inbox, port=grpc_port)
+            self._grpc = GrpcReceiver(self._inbox, access, grpc_port)
         except RuntimeError as error:
             self._http.close()
-            raise _taken(grpc_port, error) from error
+            raise _taken(access.at(grpc_port), error) from error
         self.ports = (self._grpc.port, self._http.port)
 
     def poll(self) -> Batch:
@@ -47,5 +56,5 @@ class OtlpReceiver:
         self._grpc.close()
 
 
-def _taken(port: int, error: Exception) -> OomctlError:
-    return OomctlError(f"cannot listen on port {port} ({error})", "another collector listens there", ExitCode.ENVIRONMENT)
+def _taken(place: str, error: Exception) -> OomctlError:
+    return OomctlError(f"cannot listen on {place} ({error})", "another collector listens there", ExitCode.ENVIRONMENT)

@@ -10,6 +10,7 @@ from oomctl.cli.options import Format, FormatOption, JsonOption, LogFormat, chos
 from oomctl.schemas.errors import ExitCode, OomctlError
 
 if TYPE_CHECKING:
+    from oomctl.collectors.live.access import Access
     from oomctl.collectors.recorder.settings import Settings
 
 
@@ -43,7 +44,7 @@ def attach(
     ] = None,
     devices: Annotated[bool, typer.Option("--devices/--no-devices", help="Ask the devices' driver (NVML).")] = True,
     otlp_receive: Annotated[
-        bool, typer.Option("--otlp-receive", help="Take traces in on 127.0.0.1, ports 4317 (gRPC) and 4318 (HTTP).")
+        bool, typer.Option("--otlp-receive", help="Take traces in, on ports 4317 (gRPC) and 4318 (HTTP).")
     ] = False,
     minutes: Annotated[float, typer.Option("--minutes", metavar="N", min=0.1, help="What an incident holds.")] = 10.0,
     budget: Annotated[str, typer.Option("--budget", metavar="SIZE", help="Disk for the whole recording.")] = "2GiB",
@@ -57,9 +58,15 @@ def attach(
     ] = None,
     serve_metrics: Annotated[
         int | None,
-        typer.Option(
-            "--serve-metrics", metavar="PORT", help="Serve the newest figures to Prometheus, and /healthz, on 127.0.0.1."
-        ),
+        typer.Option("--serve-metrics", metavar="PORT", help="Serve the newest figures to Prometheus, and /healthz."),
+    ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option("--listen", metavar="ADDRESS", help="Where both listen; others than 127.0.0.1 need a token."),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option("--token-file", metavar="FILE", help="Holds the token that peers must show. [OOMCTL_TOKEN]"),
     ] = None,
     log_format: Annotated[
         LogFormat, typer.Option("--log-format", help="What stderr tells: lines, or JSON, an object a line.")
@@ -102,6 +109,7 @@ def attach(
             devices=devices and found.pid is not None,
             visible_devices=found.visible_devices,
             otlp_ports=(4317, 4318) if otlp_receive else None,
+            access=_access(listen, token_file, listens=otlp_receive or serve_metrics is not None),
         )
         _check(settings, named=rings)
         _record(settings, otlp_endpoint, serve_metrics)
@@ -125,7 +133,7 @@ def _record(settings: "Settings", otlp_endpoint: str | None, serve_metrics: int 
     if serve_metrics is not None:
         from oomctl.collectors.recorder.prometheus_out import PrometheusOutlet
 
-        outlets.append(PrometheusOutlet(serve_metrics, health))
+        outlets.append(PrometheusOutlet(serve_metrics, health, settings.access))
     recorder = Recorder(settings, outlets=outlets, health=health)
     tell(INFO, "recording.begins", _words(settings), root=str(settings.root), pid=settings.pid)
 
@@ -136,6 +144,27 @@ def _record(settings: "Settings", otlp_endpoint: str | None, serve_metrics: int 
         signal.signal(number, stop)
     recorder.run()
     tell(INFO, "recording.ends", f"recorded into {settings.root}", root=str(settings.root))
+
+
+def _access(listen: str | None, token_file: Path | None, listens: bool) -> "Access":
+    """Where to listen, and the token that is asked for: of a file, or of the environment."""
+    import os
+
+    from oomctl.collectors.live.access import LOOPBACK, MAX_TOKEN_BYTES, VARIABLE, Access
+
+    if not listens:
+        if listen is not None or token_file is not None:
+            flag = "--listen" if listen is not None else "--token-file"
+            raise OomctlError(f"{flag}, and nothing listens", "add --serve-metrics PORT or --otlp-receive", ExitCode.USAGE)
+        return Access()
+    token = os.environ.get(VARIABLE) or None
+    if token_file is not None:
+        try:
+            with token_file.open("rb") as file:
+                token = file.read(MAX_TOKEN_BYTES).decode("utf-8", "replace").strip()
+        except OSError as error:
+            raise OomctlError(f"no token to be read: {error.strerror} ({token_file})", "", ExitCode.USAGE) from error
+    return Access(listen or LOOPBACK, token)
 
 
 def _events(words: list[str]) -> tuple[tuple[str, str | None], ...]:
@@ -185,7 +214,7 @@ def _words(settings: "Settings") -> str:
         *settings.metrics,
         *(f"KV events {endpoint}" for endpoint, _ in settings.kv_events),
         *(["devices"] if settings.devices else []),
-        *(["OTLP on 127.0.0.1:4317 and :4318"] if settings.otlp_ports is not None else []),
+        *([f"OTLP on {settings.access.at(4317)} and :4318"] if settings.otlp_ports is not None else []),
     ]
     whom = f"pid {settings.pid}" if settings.pid is not None else "a worker elsewhere"
     return f"recording {whom} into {settings.root}: {', '.join(sources)}"

@@ -149,12 +149,11 @@ def _write(html: str, drawn: list[str]) -> None:
     from oomctl.cli.boundary import note
     from oomctl.cli.render.heap_page import page
     from oomctl.cli.render.words import human
+    from oomctl.schemas.storage import beside
 
     target = Path(html)
-    try:
-        target.write_text(page(drawn), encoding="utf-8")
-    except OSError as error:
-        raise OomctlError(f"cannot write ({html}): {error.strerror}", "choose another file", ExitCode.ENVIRONMENT) from None
+    with beside(target) as scratch:
+        scratch.write_text(page(drawn), encoding="utf-8")
     note(f"wrote {human(target.stat().st_size)} ({html})")
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 SHORT = "json"
 """--json where there is --format: an abbreviation, which is typed and not kept."""
-ACTING = frozenset({"hook", "launch", "otlp-endpoint", "output", "force", "emit", "html"})
-"""What runs, sends or writes: taken from a file that somebody named, never from one that lay in the working folder."""
+ACTING = frozenset({"hook", "launch", "otlp-endpoint", "listen", "token-file", "output", "force", "emit", "html"})
+"""What runs, sends, lets in or writes: taken from a file that was named, never from one that lay in the working folder."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from oomctl.analyzers.capacity.experiment.breaks import Floors
 from oomctl.analyzers.capacity.experiment.observed import Look
-from oomctl.collectors.artifacts.logs.redact import redact
 from oomctl.collectors.live.http import FetchError, get
 from oomctl.experiment.recorder import Recorder
 from oomctl.experiment.server import Server
@@ -77,7 +76,7 @@ def launched(command: str, folder: Path, rings: Path, floors: Floors, say: Calla
     server = Server(command, log, rings)
     with ExitStack() as ending:
         ending.callback(server.stop)
-        say(f"launching {redact(command)}")
+        say(f"launching {command}")
         server.start()
         recorder = Recorder(str(server.pid), folder, f"{server.url}/metrics", rings, log)
         ending.callback(recorder.stop)
