@@ -88,6 +88,16 @@ def test_an_admitted_request_is_counted_until_it_leaves() -> None:
     assert decide(state, Request("b", 90, 16)).action == "admit"
 
 
+def test_one_that_fits_passes_those_that_do_not_for_a_while() -> None:
+    state = State(10, MaxTokens(), overtake_s=5.0)
+    state.enter(Request("a", 33, 30))
+    small = Request("s", 10, 16)
+    assert decide(state, small, ahead=1, waited_s=4.9)[:2] == ("admit", "fits")
+    assert decide(state, Request("l", 90, 16), ahead=1, waited_s=4.9)[:2] == ("queue", "no_room")
+    assert decide(state, small, ahead=1, waited_s=5.0)[:2] == ("queue", "behind_others")
+    assert decide(state, small, ahead=1)[:2] == ("queue", "behind_others"), "who does not say is served in order"
+
+
 def test_a_deadline_bounds_what_is_reserved() -> None:
     state = State(100, MaxTokens(), prefill_tokens_per_s=1000.0, tpot_s=0.1)
     assert decide(state, Request("a", 1000, 500, deadline_s=3.0)).reservation.output_tokens == 20

@@ -34,6 +34,29 @@ def test_a_second_copy_gets_no_name() -> None:
     pool.check()
 
 
+def test_a_copy_takes_the_name_over_once_the_first_has_been_evicted() -> None:
+    pool = BlockPool(3, 1)
+    _fill(pool, [7])
+    assert pool.take(1)
+    pool.let_go([7])
+    assert pool.take(2) and pool.cached_extents([7], 1) == 0
+    pool.give_back_copies([7])
+    pool.check()
+    assert pool.cached_extents([7], 1) == 1 and pool.held_blocks == 2
+
+
+def test_who_comes_back_finds_what_is_left_of_its_own_blocks() -> None:
+    pool = BlockPool(6, 1)
+    assert pool.take(4)
+    names = pool.leave(4, filled=3)
+    assert (pool.held_blocks, pool.cached_blocks, pool.left(names, 9), pool.left(names, 2)) == (0, 3, 3, 2)
+    assert pool.take(4), "one of them is evicted, the last"
+    assert pool.left(names, 9) == 2
+    pool.retake(names[:2])
+    pool.check()
+    assert (pool.held_blocks, pool.cached_blocks) == (6, 0)
+
+
 def test_what_was_generated_is_evicted_in_its_turn_but_never_found() -> None:
     pool = BlockPool(6, 1)
     _fill(pool, [1])

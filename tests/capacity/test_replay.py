@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oomctl.analyzers.capacity.admission import Forecast, Known, MaxTokens, Outputs, Quantile, State
+from oomctl.analyzers.capacity.admission import Forecast, Known, MaxTokens, Outputs, Quantile, Running, State
 from oomctl.analyzers.capacity.replay.engine import Engine
 from oomctl.analyzers.capacity.replay.fixed import replay_fixed
 from oomctl.analyzers.capacity.replay.gate import Gate
@@ -55,9 +55,24 @@ def test_the_last_scheduled_is_preempted_and_computed_again() -> None:
     run, _ = _play(workload([(0.0, 64, 60), (0.0, 64, 60)]), total_blocks=12)
     first, second = run.outcomes
     assert (first.preemptions, second.preemptions) == (0, 1)
-    # Both fill their sixth block with 96 tokens; then one gives way.
-    assert second.recomputed_tokens == 64 + 33
+    # Both fill their sixth block with 96 tokens; then one gives way, and the first takes its last two blocks.
+    assert second.recomputed_tokens == 96 - 64
     assert second.end_s > first.end_s and run.usage.peak_blocks == 12
+
+
+def test_a_prompt_begins_when_all_of_it_has_room_however_small_its_first_chunk() -> None:
+    run, _ = _play(workload([(0.0, 64, 60), (0.0, 160, 4)]), total_blocks=12, max_num_batched_tokens=80)
+    first, second = run.outcomes
+    assert second.preemptions == 0 and second.first_token_s > first.end_s
+
+
+def test_who_was_preempted_in_its_prompt_finds_what_it_left() -> None:
+    ids = [[1, 2, 3, 4], [5, 6, 7, 8, 9, 10]]
+    run, _ = _play(workload([(0.0, 64, 30), (0.0, 97, 3)], ids), total_blocks=11, max_num_batched_tokens=80)
+    _, second = run.outcomes
+    # One of its first chunk of 16 tokens; what it had computed when the other needed a block, less what that one took.
+    assert (second.hit_tokens, second.preemptions) == (0, 1)
+    assert 0 < second.recomputed_tokens < 97
 
 
 def test_branches_copy_the_last_block_of_the_prompt() -> None:
@@ -94,6 +109,22 @@ def test_a_policy_keeps_the_engine_from_preempting() -> None:
     assert all(each.fate == "finished" for each in kept.outcomes)
 
 
+def test_a_policy_hears_of_progress_where_blocks_are_large() -> None:
+    told: list[int] = []
+
+    class Listens(Known):
+        def produced(self, state: State, running: Running, before_blocks: int) -> None:
+            told.append(running.output_tokens)
+
+    _play(
+        workload([(0.0, 64, 100)], block_tokens=128),
+        Gate(State(9, Listens(), block_tokens=128)),
+        total_blocks=9,
+        block_tokens=128,
+    )
+    assert told == [1, 33, 65, 65, 97, 100], "every 32 tokens, when a block is full, and at the end"
+
+
 def test_fixed_speeds_reserve_as_the_policy_says() -> None:
     requests = [(0.0, 16, 32), (0.0, 16, 32), (0.1, 16, 16)]
     run = replay_fixed(workload(requests), State(6, Known()))
@@ -102,6 +133,22 @@ def test_fixed_speeds_reserve_as_the_policy_says() -> None:
     assert run.usage.peak_blocks == run.peak_need_blocks == 6
     rash = replay_fixed(workload(requests), State(6, Quantile(Outputs([1] * 9, learns=False), 0.5)))
     assert rash.usage.peak_blocks == 8 and rash.usage.over_s > 0, "more is held than there is, and it is told"
+
+
+def test_who_waits_is_passed_by_those_that_fit_but_not_for_ever() -> None:
+    # One of 4 blocks that stays for 3 s, one of 6 that waits for it, and small ones of a second each.
+    requests = [(0.0, 48, 16), (0.1, 96, 16), *((0.2 + 0.1 * number, 16, 16) for number in range(20))]
+
+    def queued(overtake_s: float) -> list[bool]:
+        state = State(8, Known(), tpot_s=0.2, overtake_s=overtake_s)
+        return [each.queued for each in replay_fixed(workload(requests), state).outcomes]
+
+    assert queued(0.0) == [False] + [True] * 21
+    assert queued(1.0)[:5] == [False, True, False, False, True]
+    run = replay_fixed(workload(requests), State(8, Known(), tpot_s=0.2, overtake_s=1.0))
+    long_wait = run.outcomes[1]
+    later = [each for each in run.outcomes[2:] if long_wait.arrival_s + 1.0 <= each.admitted_s < long_wait.admitted_s]
+    assert not later and run.outcomes[2].admitted_s < long_wait.admitted_s
 
 
 JOBS = st.lists(

@@ -72,10 +72,15 @@ def wishes(
     return found
 
 
-def run(port: int, requests: list[Wish], concurrency: int = 64) -> list[Outcome]:
-    """Make them all, as many at a time as said; returns when the last has ended."""
+def run(port: int, requests: list[Wish], concurrency: int = 64, gap_s: float = 0.0) -> list[Outcome]:
+    """Make them all, as many at a time as said, and none earlier than so long after the one before; in their order."""
+    begun_s = time.monotonic()
     with ThreadPoolExecutor(concurrency) as pool:
-        return list(pool.map(lambda wish: ask(port, wish), requests))
+        asked = []
+        for number, wish in enumerate(requests):
+            time.sleep(max(0.0, begun_s + number * gap_s - time.monotonic()))
+            asked.append(pool.submit(ask, port, wish))
+        return [each.result() for each in asked]
 
 
 def start(port: int, requests: list[Wish], concurrency: int = 64) -> tuple[threading.Thread, list[Outcome]]:

@@ -31,6 +31,9 @@ BLOCK_TOKENS = 32
 """The CPU's attention takes multiples of 32 only."""
 
 
+MAX_NUM_SEQS = 16
+
+
 class ServerError(Exception):
     """The server did not start; carries the end of its log."""
 
@@ -66,7 +69,8 @@ class Server:
         self.log = log
         self.command = [
             *limits, str(engine / "bin" / "vllm"), "serve", str(model), "--served-model-name", "tiny",
-            "--host", "127.0.0.1", "--port", str(self.port), "--max-model-len", longest, "--max-num-seqs", "16",
+            "--host", "127.0.0.1", "--port", str(self.port), "--max-model-len", longest,
+            "--max-num-seqs", str(MAX_NUM_SEQS),
             "--block-size", str(BLOCK_TOKENS), "--kv-cache-memory-bytes", str(kv_blocks * BLOCK_TOKENS * 1024),
             "--enforce-eager", "--enable-prefix-caching", *arguments,
         ]  # fmt: skip

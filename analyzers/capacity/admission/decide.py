@@ -1,5 +1,6 @@
 """The decision about one request."""
 
+from math import inf
 from typing import Literal, NamedTuple
 
 from oomctl.analyzers.capacity.admission.request import Request, blocks_of
@@ -35,13 +36,15 @@ class Decision(NamedTuple):
     reservation: Reservation
 
 
-def decide(state: State, request: Request, ahead: int = 0) -> Decision:
+def decide(state: State, request: Request, ahead: int = 0, waited_s: float = inf) -> Decision:
     """Admit, queue or reject a request. Nothing is changed: `state.enter` admits.
 
     Args:
         state: The pool.
         request: Who asks.
-        ahead: Requests that wait before it, first come first served; 0 for the one at the head of the queue.
+        ahead: Requests that wait before it; 0 for the one at the head of the queue.
+        waited_s: How long the first of these has waited. Up to `state.overtake_s` one that fits passes them; then nobody
+            enters before the first.
 
     Returns:
         admit (fits); queue (no_room, behind_others); reject (queue_full; too_large: it does not fit an empty pool;
@@ -59,7 +62,8 @@ def decide(state: State, request: Request, ahead: int = 0) -> Decision:
     limit = state.limit_blocks
     if request.deadline_s is not None and state.most_output_tokens(request, found) < 1:
         return Decision("reject", "deadline", reservation)
-    if peak <= limit and not ahead:
+    in_turn = not ahead or waited_s < state.overtake_s
+    if peak <= limit and in_turn:
         return Decision("admit", "fits", reservation)
     if whole > limit:
         return Decision("reject", "too_large", reservation)
@@ -67,4 +71,4 @@ def decide(state: State, request: Request, ahead: int = 0) -> Decision:
         return Decision("reject", "predicted_load", reservation)
     if ahead >= state.queue_limit:
         return Decision("reject", "queue_full", reservation)
-    return Decision("queue", "behind_others" if ahead else "no_room", reservation)
+    return Decision("queue", "no_room" if in_turn else "behind_others", reservation)

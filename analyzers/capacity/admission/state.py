@@ -74,6 +74,7 @@ class State:
         block_tokens: Tokens per block.
         hash_blocks: Blocks that one hash of a prefix stands for.
         queue_limit: Requests that may wait.
+        overtake_s: How long who waits may be overtaken by those that fit; 0: first come, first served.
         prefill_tokens_per_s: Speed of prompts.
         tpot_s: Time per output token.
         used_blocks: Held now, a shared block once.
@@ -91,6 +92,7 @@ class State:
         hash_blocks: int = 1,
         safety_blocks: int = 0,
         queue_limit: int = 100,
+        overtake_s: float = 0.0,
         prefill_tokens_per_s: float = 8000.0,
         tpot_s: float = 0.03,
     ) -> None:
@@ -104,6 +106,7 @@ class State:
         self.block_tokens = block_tokens
         self.hash_blocks = hash_blocks
         self.queue_limit = queue_limit
+        self.overtake_s = overtake_s
         self.prefill_tokens_per_s = prefill_tokens_per_s
         self.tpot_s = tpot_s
         self.used_blocks = 0

@@ -10,7 +10,8 @@ class BlockPool:
     The model is that of vLLM V1: an extent that nobody holds stays cached until its blocks are wanted, the least recently
     used first, and of one request's the last first. So an extent never outlives those before it, and a cached prefix is
     found by bisection. One hash stands for `extent_blocks` blocks, since traces hash more tokens at once than an engine
-    has in a block. Full blocks of what a request generated stay cached as well, though a trace has no hash to find them by.
+    has in a block. Full blocks of what a request generated stay cached as well, though a trace has no hash to find them by:
+    only a request that was preempted finds its own again.
 
     Attributes:
         total_blocks: Of the pool.
@@ -54,6 +55,28 @@ class BlockPool:
         revived = sum(1 for each in extents[:count] if each in cached)
         return self.available_blocks - revived * self.extent_blocks
 
+    def leave(self, blocks: int, filled: int) -> list[int]:
+        """As `give_back`, for one that comes back: names of its own for the filled blocks, in the order of its tokens."""
+        names = [self._nameless - filled + place for place in range(filled)]
+        self._nameless -= filled
+        self.free_blocks += blocks - filled
+        self.held_blocks -= blocks
+        self.cached_blocks += filled
+        self._cached.update((name, 1) for name in reversed(names))
+        return names
+
+    def left(self, names: Sequence[int], limit: int) -> int:
+        """How many of the first blocks that were left, at most `limit`, are still there."""
+        cached = self._cached
+        return next((place for place, name in enumerate(names[:limit]) if name not in cached), min(len(names), limit))
+
+    def retake(self, names: Sequence[int]) -> None:
+        """Hold blocks that were left, and are still there."""
+        for name in names:
+            del self._cached[name]
+        self.cached_blocks -= len(names)
+        self.held_blocks += len(names)
+
     def hold(self, extents: Sequence[int]) -> None:
         """Take part in extents that are in the pool."""
         holders, cached = self._holders, self._cached
@@ -95,6 +118,18 @@ class BlockPool:
             self._nameless -= 1
             self._cached[self._nameless] = filled
             self.cached_blocks += filled
+
+    def give_back_copies(self, extents: Sequence[int]) -> None:
+        """Return filled blocks that another copy had the name of: it is theirs, if that has been evicted since."""
+        for each in reversed(extents):
+            if each in self._holders:
+                self.give_back(self.extent_blocks, self.extent_blocks)
+            elif each in self._cached:
+                self.give_back(self.extent_blocks, self.extent_blocks)
+                self._cached.move_to_end(each)  # either of them will be found
+            else:
+                self._holders[each] = 1
+                self.let_go([each])
 
     def let_go(self, extents: Sequence[int]) -> None:
         """End the part in extents, given in the order of the prompt: what nobody holds stays cached, its end the oldest."""

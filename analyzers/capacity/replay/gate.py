@@ -1,7 +1,7 @@
-"""The gateway before the engine: a policy, and a queue served in the order of arrival."""
+"""The gateway before the engine: a policy, and a queue in the order of arrival, in which some may be overtaken."""
 
-from collections import deque
 from collections.abc import Iterator
+from math import inf
 from typing import Literal
 
 from oomctl.analyzers.capacity.admission import State, decide
@@ -15,12 +15,17 @@ class Gate:
 
     Args:
         state: The policy's view of the pool; None leaves all to the engine's own queue.
+
+    Attributes:
+        queue: Jobs that wait, and since when, by their index, the first to come first.
+        reasons: Rejections by reason.
     """
 
     def __init__(self, state: State | None) -> None:
         self.state = state
-        self.queue: deque[Job] = deque()
+        self.queue: dict[int, tuple[Job, float]] = {}
         self.reasons: dict[str, int] = {}
+        self._someone_left = False
 
     def arrive(self, job: Job, now_s: float) -> Verdict:
         """A job comes; if it is admitted, it is in the state."""
@@ -28,32 +33,43 @@ class Gate:
         if state is None:
             return "admitted"
         state.now_s = now_s
-        decision = decide(state, job.request, len(self.queue))
+        decision = decide(state, job.request, len(self.queue), self._waited_s(now_s))
         if decision.action == "admit":
             state.enter(job.request)
             return "admitted"
         if decision.action == "queue":
-            self.queue.append(job)
+            self.queue[job.index] = job, now_s
             return "queued"
         self.reasons[decision.reason] = self.reasons.get(decision.reason, 0) + 1
         return "rejected"
 
     def admit_waiting(self, now_s: float) -> Iterator[tuple[Job, Verdict]]:
-        """Those at the head of the queue that enter now, or never will."""
+        """Those that enter now, or never will: at the head of the queue, and behind it where they may overtake."""
         state = self.state
-        while state is not None and self.queue:
-            state.now_s = now_s
-            job = self.queue[0]
-            decision = decide(state, job.request)
+        if state is None or not self.queue:
+            return
+        state.now_s = now_s
+        # What grows less than was feared lets in who waits longest; the others are asked when somebody has left.
+        everybody, self._someone_left = self._someone_left, False
+        ahead = 0
+        for job, _ in list(self.queue.values()):
+            decision = decide(state, job.request, ahead, self._waited_s(now_s))
             if decision.action == "queue":
-                return
-            self.queue.popleft()
+                if not everybody or decision.reason == "behind_others":
+                    return
+                ahead += 1
+                continue
+            del self.queue[job.index]
             if decision.action == "admit":
                 state.enter(job.request)
                 yield job, "admitted"
             else:
                 self.reasons[decision.reason] = self.reasons.get(decision.reason, 0) + 1
                 yield job, "rejected"
+
+    def _waited_s(self, now_s: float) -> float:
+        """How long the first in the queue has waited."""
+        return now_s - next(iter(self.queue.values()))[1] if self.queue else inf
 
     def produced(self, job: Job, output_tokens: int, now_s: float) -> None:
         """An admitted job has generated so many tokens."""
@@ -72,3 +88,4 @@ class Gate:
         if self.state is not None:
             self.state.now_s = now_s
             self.state.leave(job.request.request, finished=finished)
+            self._someone_left = True

@@ -56,6 +56,7 @@ class Plan:
         compute: engine: a scheduler with steps; fixed: each request at the same speed, whatever runs beside it; reserved:
             the same, where a policy is never told what was generated.
         queue_limit: Requests that may wait for the policy.
+        overtake_s: How long they may be overtaken by those that fit.
         safety_blocks: Never promised.
         history: Outputs that the policy has seen before; it learns from those that finish, but where compute is reserved.
     """
@@ -64,6 +65,7 @@ class Plan:
     policy: str = ENGINE
     compute: Compute = "engine"
     queue_limit: int = 100
+    overtake_s: float = 0.0
     safety_blocks: int = 0
     history: Sequence[int] = ()
 
@@ -132,6 +134,7 @@ def _state(policy: Policy, plan: Plan, hash_blocks: int) -> State:
         hash_blocks=hash_blocks,
         safety_blocks=plan.safety_blocks,
         queue_limit=plan.queue_limit,
+        overtake_s=plan.overtake_s,
         prefill_tokens_per_s=machine.prefill_tokens_per_s,
         tpot_s=machine.tpot_s,
     )

@@ -35,6 +35,12 @@ PolicyOption = Annotated[
     ),
 ]
 QueueOption = Annotated[int, typer.Option("--queue-limit", min=0, help="Requests that may wait for the policy.")]
+OvertakeOption = Annotated[
+    float,
+    typer.Option(
+        "--overtake", metavar="SECONDS", min=0.0, help="How long those that wait may be passed by those that fit; 0: never."
+    ),
+]
 SafetyOption = Annotated[int, typer.Option("--safety-blocks", min=0, help="Blocks that the policy never promises.")]
 HistoryOption = Annotated[
     list[str] | None,
@@ -92,6 +98,7 @@ def replay(
         ),
     ] = Compute.ENGINE,
     queue_limit: QueueOption = 100,
+    overtake: OvertakeOption = 0.0,
     safety_blocks: SafetyOption = 0,
     history: HistoryOption = None,
     block_size: BlockOption = 16,
@@ -138,7 +145,7 @@ def replay(
     workload = Workload(trace, options, assign(trace, wanted).to_list())
     plan = _plan(
         blocks, block_size, max_num_seqs, max_num_batched_tokens, prefill_rate, tpot_ms, prefix_caching, tool_waits,
-        policy, compute.value, queue_limit, safety_blocks, history,
+        policy, compute.value, queue_limit, overtake, safety_blocks, history,
     )  # fmt: skip
     recorder = None if target is None else Recorder(policy)
     run = play(workload, plan, recorder or SILENT)
@@ -169,6 +176,7 @@ def limit(
     share: Annotated[float, typer.Option("--share", min=0.0, max=1.0, help="Of the requests that must be good.")] = 0.9,
     policy: PolicyOption = "engine",
     queue_limit: QueueOption = 100,
+    overtake: OvertakeOption = 0.0,
     safety_blocks: SafetyOption = 0,
     history: HistoryOption = None,
     block_size: BlockOption = 16,
@@ -194,7 +202,7 @@ def limit(
     trace = open_trace(paths, warn)
     plan = _plan(
         blocks, block_size, max_num_seqs, max_num_batched_tokens, prefill_rate, tpot_ms, prefix_caching, tool_waits,
-        policy, "engine", queue_limit, safety_blocks, history,
+        policy, "engine", queue_limit, overtake, safety_blocks, history,
     )  # fmt: skip
     options = Options(speedup, max_output_tokens, session_gap_s=session_gap)
     found = run(trace, options, plan, _slo(slo_ttft, slo_tpot_ms), share, search.value)
@@ -220,6 +228,7 @@ def _plan(
     policy: str,
     compute: str,
     queue_limit: int,
+    overtake_s: float,
     safety_blocks: int,
     history: list[str] | None,
 ) -> "Plan":
@@ -230,7 +239,7 @@ def _plan(
         blocks, block_size, max_num_seqs, max_num_batched_tokens, prefill_rate, tpot_ms / 1000, prefix_caching,
         tool_waits=tool_waits.value,
     )  # fmt: skip
-    return Plan(machine, policy, compute, queue_limit, safety_blocks, _outputs(history))  # type: ignore[arg-type]
+    return Plan(machine, policy, compute, queue_limit, overtake_s, safety_blocks, _outputs(history))  # type: ignore[arg-type]
 
 
 def _outputs(history: list[str] | None) -> list[int]:
