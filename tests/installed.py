@@ -19,7 +19,8 @@ MAX_WHEEL_BYTES = 2_000_000
 EXAMPLE = ROOT / "examples" / "vllm-graph-capture.log"
 VERDICT = "OUT OF MEMORY, warm_up (OOM002)"
 FREEZE_S = 300.0
-OUTSIDE = {name: os.environ[name] for name in ("PATH", "LANG", "PIP_INDEX_URL", "PIP_CONFIG_FILE") if name in os.environ}
+ALONE = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "OOMCTL_"))}
+"""What an installation may know: where the packages come from, and nothing of this tree."""
 
 
 def wheel(file: Path, folder: Path) -> list[str]:
@@ -30,9 +31,10 @@ def wheel(file: Path, folder: Path) -> list[str]:
     """
     assert file.stat().st_size < MAX_WHEEL_BYTES, f"{file.stat().st_size} bytes"
     python = folder / "venv" / "bin" / "python"
-    _run([sys.executable, "-m", "venv", str(python.parent.parent)], folder)
-    _run([str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check", str(file)], folder)
-    installed = _run([str(python), "-m", "pip", "list", "--format=freeze", "--disable-pip-version-check"], folder).lower()
+    _run([sys.executable, "-m", "venv", str(python.parent.parent)], folder, ALONE)
+    _run([str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check", str(file.resolve())], folder, ALONE)
+    listed = [str(python), "-m", "pip", "list", "--format=freeze", "--disable-pip-version-check"]
+    installed = _run(listed, folder, ALONE).lower()
     there = {line.partition("==")[0].replace("_", "-") for line in installed.split()}
     assert only_in_extras(file).isdisjoint(there), only_in_extras(file) & there
     return [str(python.with_name("oomctl"))]
@@ -85,11 +87,12 @@ def _wait_for_incident(recording: Path, recorder: "subprocess.Popen[bytes]") -> 
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    return OUTSIDE | {"HOME": str(folder), "COLUMNS": "100"}
+    return {"PATH": os.environ["PATH"], "HOME": str(folder), "COLUMNS": "100"}
 
 
-def _run(words: Sequence[str], folder: Path) -> str:
-    done = subprocess.run(words, cwd=folder, env=_environment(folder), capture_output=True, text=True, check=False)
+def _run(words: Sequence[str], folder: Path, environment: dict[str, str] | None = None) -> str:
+    environment = environment or _environment(folder)
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{' '.join(words)}: {done.stderr}"
     return done.stdout
 

@@ -84,6 +84,7 @@ def test_show_says_where_each_value_came_from(
         ("[ledger]\npredict = 1", "ledger.predict takes a table (oomctl.toml:2)", ""),
         ("[attach]\nbudget = 1", "attach.budget takes a text, not 1 (oomctl.toml:2)", ""),
         ("[attach]\n\nminutes = true", "attach.minutes takes a number, not True (oomctl.toml:3)", ""),
+        ("[attach]\nminutes = nan", "attach.minutes takes a number, not nan (oomctl.toml:2)", ""),
         ("[attach]\nminutes = 0", "attach.minutes is at least 0.1, not 0 (oomctl.toml:2)", ""),
         ("[attach]\nserve-metrics = 1.5", "attach.serve-metrics takes a whole number, not 1.5 (oomctl.toml:2)", ""),
         ('[attach]\nkv-events = "a"', "attach.kv-events takes a list, not 'a' (oomctl.toml:2)", ""),
@@ -147,15 +148,16 @@ def test_what_acts_is_named_by_options_that_exist() -> None:
 
 def test_every_option_may_be_set_and_the_schema_is_that_of_the_options() -> None:
     found = {setting.name: setting for setting in settings(_command())}
+    document = schema(_command())
     for name, setting in found.items():
-        table = schema(_command())
+        table = document
         for word in setting.command:
             table = table["properties"][word]
         declared = table["properties"][setting.key]
         assert setting.parameter.name is not None
         assert f"--{setting.key}" in setting.parameter.opts
         assert declared["type" if "type" in declared else "enum"], name
-    leaves = sum(1 for _ in _leaves(schema(_command())))
+    leaves = sum(1 for _ in _leaves(document))
     assert leaves == len(found) == len({setting.variable for setting in found.values()})
 
 

@@ -90,6 +90,8 @@ def attach(
     from oomctl.targets import find
 
     node = platform.node()
+    budget_bytes, age_s = parse_size(budget, "--budget"), parse_duration(age, "--age")
+    scrape_s = parse_duration(scrape, "--scrape")
     with told(log_format, service__name="oomctl", service__version=__version__, host__name=node):
         found = find(target)
         page = found.metrics if metrics is None else None if metrics == "none" else metrics
@@ -100,11 +102,11 @@ def attach(
             rings=rings or found.rings,
             log=log,
             minutes=minutes,
-            budget_bytes=parse_size(budget, "--budget"),
-            age_s=parse_duration(age, "--age"),
+            budget_bytes=budget_bytes,
+            age_s=age_s,
             hook=hook,
             metrics=() if page is None else (page,),
-            scrape_s=parse_duration(scrape, "--scrape"),
+            scrape_s=scrape_s,
             kv_events=found.kv_events if not kv_events else _events(kv_events),
             devices=devices and found.pid is not None,
             visible_devices=found.visible_devices,

@@ -40,18 +40,31 @@ def read(path: Path) -> list[Entry]:
             content = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise _error(f"{(error.strerror or str(error)).lower()} ({path})") from None
+    return parse(content, str(path))
+
+
+def parse(content: bytes, name: str) -> list[Entry]:
+    """The values in a file's bytes.
+
+    Args:
+        content: All of it, or more than MAX_BYTES.
+        name: What to call it in errors and places.
+
+    Raises:
+        OomctlError: If it is too long, or no TOML.
+    """
     if len(content) > MAX_BYTES:
-        raise _error(f"more than {MAX_BYTES >> 20} MiB, which is no configuration ({path})")
+        raise _error(f"more than {MAX_BYTES >> 20} MiB, which is no configuration ({name})")
     try:
         text = content.decode("utf-8")
         # A number of thousands of digits is a ValueError of Python's own, tables without end a RecursionError.
         values = list(_values(tomllib.loads(text), ()))
     except UnicodeDecodeError:
-        raise _error(f"not UTF-8 ({path})") from None
+        raise _error(f"not UTF-8 ({name})") from None
     except (ValueError, RecursionError) as error:
-        raise _error(f"no TOML: {str(error)[:200]} ({path})") from None
+        raise _error(f"no TOML: {str(error)[:200]} ({name})") from None
     lines = _lines(text)
-    return [Entry(at, value, _place(path, at, lines)) for at, value in values]
+    return [Entry(at, value, _place(name, at, lines)) for at, value in values]
 
 
 def _values(table: dict[str, Any], around: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -80,9 +93,9 @@ def _path(dotted: str) -> tuple[str, ...]:
     return tuple(part.strip().strip("\"'") for part in dotted.split("."))
 
 
-def _place(path: Path, at: tuple[str, ...], lines: dict[tuple[str, ...], int]) -> str:
+def _place(name: str, at: tuple[str, ...], lines: dict[tuple[str, ...], int]) -> str:
     number = next((lines[at[:depth]] for depth in range(len(at), 0, -1) if at[:depth] in lines), None)
-    return str(path) if number is None else f"{path}:{number}"
+    return name if number is None else f"{name}:{number}"
 
 
 def _error(what: str) -> OomctlError:

@@ -6,6 +6,7 @@ The result goes to typer as a `default_map`, which counts less than a flag and m
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,8 @@ def _check(setting: Setting, value: Any, place: str) -> None:
     for one in values:
         whole = isinstance(one, int) and not isinstance(one, bool)
         if not (isinstance(one, kind) and (kind is bool or not isinstance(one, bool))) and not (kind is float and whole):
+            raise _wrong(setting, kind, one, place)
+        if isinstance(one, float) and not isfinite(one):
             raise _wrong(setting, kind, one, place)
         choices, low, high = (setting.one.get(word) for word in ("enum", "minimum", "maximum"))
         if choices and one not in choices:
