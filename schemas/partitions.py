@@ -16,6 +16,8 @@ UNKNOWN = "__HIVE_DEFAULT_PARTITION__"
 KEYS = ("date", "node", "worker")
 HOUR = "hour-"
 CONTEXT = "_context-"
+FINDINGS = "findings-"
+"""What was found in a folder of units, in a place of its own."""
 SUFFIX = ".parquet"
 _PLACE = re.compile(r"(?:.*/)?date=([^/]*)/node=([^/]*)/worker=([^/]*)/hour-(\d\d|none)(-\d{1,6})?\.parquet")
 _SAFE = " !$&()+,;@~"

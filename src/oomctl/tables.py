@@ -39,7 +39,7 @@ def load_table(
 
 def _load_parquet(target: Target, name: str, file: io.BufferedReader, path: str | None) -> verdict.Input:
     with on_disk(path, file) as place:
-        streams = _streams_in(target, "read_parquet(?)", [str(place)])
+        streams = _streams_in(target, storage.PARQUET, [str(place)])
         target.refuse_known(streams, name)
         rows = storage.load_parquet(target.connection, place, name, cut=target.cut)
         return _loaded(target, name, "parquet", place.stat().st_size, rows, streams)

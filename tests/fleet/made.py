@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 
+from oomctl import __version__
 from oomctl.collectors.recorder.folder import Folder
 from oomctl.collectors.recorder.live import Frame, Header, LiveWriter
 from oomctl.fleet.partitioned import Written, write_partitioned
@@ -19,9 +20,9 @@ SMALL_ROWS = 150
 FULL_ROWS = 2_800
 """Of a worker that serves for an hour, as its log tells it."""
 FRAME_ROWS = 500
-FIRST_S = 60
-"""Into the hour: when the worker starts."""
-WRITER = "tests"
+WRITER = f"oomctl {__version__}"
+BEGIN = datetime(2026, 3, 11, 22, tzinfo=UTC)
+"""Of a fleet's recordings: some of its hours are of the next day."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Hour:
         engine: vllm or sglang.
         rows: How many the scenario has; more of them are a longer story.
         seed: Of the scenario.
+        first_s: Into the hour: when the worker starts.
     """
 
     scenario: str = "healthy"
@@ -41,6 +43,7 @@ class Hour:
     engine: str = "vllm"
     rows: int = SMALL_ROWS
     seed: int = 1
+    first_s: int = 60
 
 
 def record(folder: Path, node: str, worker: str, hours: Mapping[datetime, Hour]) -> Path:
@@ -48,7 +51,7 @@ def record(folder: Path, node: str, worker: str, hours: Mapping[datetime, Hour])
     place = Folder(folder)
     place.prepare()
     for number, (begin, hour) in enumerate(sorted(hours.items()), 1):
-        first_us = round(begin.timestamp() * 1e6) + FIRST_S * 1_000_000
+        first_us = round(begin.timestamp() * 1e6) + hour.first_s * 1_000_000
         header = Header(writer=WRITER, worker=worker, node=node, number=number, ts=first_us, at={})
         segment = LiveWriter(place.segment(number), header)
         rows = _placed(hour, node, worker, first_us)
@@ -63,6 +66,15 @@ def export(recording: Path, store: Store) -> Written:
     loaded = open_inputs([str(recording)])
     with loaded.connection as connection:
         return write_partitioned(connection, store, WRITER)
+
+
+def small_fleet(folder: Path, workers: int, hours: int, planted: Mapping[tuple[int, int], Hour]) -> Path:
+    """The store of a fleet: two workers a node, healthy but for what is planted at (worker, hour)."""
+    store = Store(str(folder / "rec"))
+    for worker in range(workers):
+        own = {BEGIN + timedelta(hours=n): planted.get((worker, n), Hour()) for n in range(hours)}
+        export(record(folder / "recordings" / f"{worker}", f"node-{worker // 2}", f"w{worker}", own), store)
+    return folder / "rec"
 
 
 def _placed(hour: Hour, node: str, worker: str, first_us: int) -> list[Row]:

@@ -56,6 +56,14 @@ def test_each_row_lies_in_one_hour(recorded: tuple[Path, Path]) -> None:
     assert ask(root, f"SELECT count(*) FROM {{hours}} WHERE {wrong}") == [(0,)]
 
 
+def test_an_hour_is_a_recording_like_any_other(recorded: tuple[Path, Path]) -> None:
+    """The names of its folders are no columns of it."""
+    _, root = recorded
+    hours = sorted(map(str, root.rglob("hour-*")))
+    ran = oomctl("triage", hours[-1], "--format", "csv")
+    assert ran.code == 0 and "warm_up" in ran.out, ran.err
+
+
 def test_again_changes_nothing(recorded: tuple[Path, Path]) -> None:
     recording, root = recorded
     before = {path: path.stat().st_mtime_ns for path in root.rglob("*.parquet")}

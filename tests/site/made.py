@@ -31,6 +31,7 @@ GUIDES = {
     "config": "configuration.md",
     "doctor": "collecting.md",
     "explain": "explained.md",
+    "fleet": "fleet.md",
     "ledger": "ledger.md",
     "query": "queries.md",
     "schema": "events.md",

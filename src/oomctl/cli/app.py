@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from oomctl.cli import attach, doctor, explain, export, freeze, import_, query, report, schema, snapshot, top, triage
+from oomctl.cli import attach, doctor, explain, export, fleet, freeze, import_, query, report, schema, snapshot, top, triage
 from oomctl.cli.boundary import guard
 from oomctl.cli.capacity import capacity
 from oomctl.cli.config import config
@@ -42,6 +42,7 @@ app.command("export")(export.export)
 app.command("query")(query.query)
 app.command("report")(report.report)
 app.command("top")(top.top)
+app.command("fleet")(fleet.fleet)
 app.command("snapshot")(snapshot.snapshot)
 app.command("explain")(explain.explain)
 app.add_typer(ledger)

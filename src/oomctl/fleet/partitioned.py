@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _CONTRADICTED = (
-    "SELECT 1 FROM events AS new JOIN read_parquet(?) AS old USING (stream, seq) "
+    f"SELECT 1 FROM events AS new JOIN {storage.PARQUET} AS old USING (stream, seq) "
     "WHERE old.kind <> new.kind OR old.ts IS DISTINCT FROM new.ts LIMIT 1"
 )
 
@@ -85,7 +85,7 @@ def _put(store: Store, path: str, new: Path, old: Path, writer: str) -> bool:
         with storage.connect() as connection:
             fresh = storage.load_parquet(connection, new)
             kept = storage.load_parquet(connection, old, path, once=True)
-            there = connection.execute("SELECT count(*) FROM read_parquet(?)", [str(old)]).fetchall()[0][0]
+            there = connection.execute(f"SELECT count(*) FROM {storage.PARQUET}", [str(old)]).fetchall()[0][0]
             if fresh + kept == there:
                 return False
             storage.write_parquet(connection, new, writer)

@@ -50,13 +50,17 @@ class Store:
     Args:
         root: A local path, or a URL such as s3://bucket/rec.
 
+    Attributes:
+        root: A name of it that holds whatever the working folder is.
+        local: Whether it is a folder of this machine.
+
     Raises:
         OomctlError: If its scheme is none that can be reached.
     """
 
     def __init__(self, root: str) -> None:
-        self.root = root.rstrip("/") or "/"
         self.local = not is_url(root)
+        self.root = str(Path(root).absolute()) if self.local else root.rstrip("/")
         if not self.local:
             self._files  # noqa: B018 - whether the scheme is known shows at once
 
