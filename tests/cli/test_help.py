@@ -17,6 +17,7 @@ COMMANDS = (
     "query",
     "report",
     "top",
+    "fleet",
     "snapshot",
     "explain",
     "schema",

@@ -44,7 +44,10 @@ def fleet(
     format: FormatOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Sum up what triage of a fleet found: how often, where, since which version, and what is the same."""
+    """Sum up what triage found in a fleet: rates, repeats, regressions.
+
+    By class, cause, model, engine version, node and hour; with the reason why incidents are the same.
+    """
     chosen = chosen_format(format, json)
     from oomctl.fleet.findings import Asked, Findings
 
