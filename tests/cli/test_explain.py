@@ -127,6 +127,10 @@ def test_a_word_of_two_axes_is_told_twice() -> None:
     assert [line.partition(":")[0] for line in lines] == ["device (resource)", "device (memory)"]
 
 
+def test_no_word_is_no_page() -> None:
+    oomctl("explain", "").assert_fails(2, "no class, engine or word of a verdict ''")
+
+
 def test_an_unknown_word() -> None:
     oomctl("explain", "preemtion_storm").assert_fails(2, "did you mean preemption_storm?")
 

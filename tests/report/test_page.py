@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks import incident
+from oomctl.cli import pages
+from oomctl.report import charts
 from oomctl.schemas import storage
 from oomctl.schemas.rows import make_row
+from oomctl.schemas.verdict import MemoryNode
 from tests.browser import Document, needs_browser, opened
 from tests.cli.run import oomctl
 from tests.queries.fixtures import Fixture, database
@@ -39,12 +42,24 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_holds_each_section_and_its_links_lead_there(written: Path) -> None:
     page = Document(written.read_text(encoding="utf-8"))
     links = [attributes["href"] for tag, attributes in page.tags if tag == "a"]
-    assert len(links) == 10
+    assert {"#verdict", "#time", "#lacking", "#explain-OOM005", "#explain-preemption_storm"} <= set(links)
     assert {link[1:] for link in links if link} <= page.ids()
     charts = {attributes["data-chart"] for tag, attributes in page.tags if tag == "script" and "data-chart" in attributes}
     assert charts == CHARTS
     assert "not recorded: needs an allocator snapshot" in page.text
     assert "SQL: kv_blocks" in page.text
+    assert len(page.ids()) == sum("id" in attributes for _, attributes in page.tags)
+
+
+def test_what_a_verdict_names_is_explained_on_the_page(written: Path) -> None:
+    page = Document(written.read_text(encoding="utf-8"))
+    told = json.loads(oomctl("triage", "a.parquet", "--json", cwd=written.parent).out)
+    causes = {cause["cause"] for incident in told["incidents"] for cause in incident["causes"]}
+    assert causes
+    for name in causes:
+        (said,) = [found for found in pages.causes() if found.name == name]
+        assert f"explain-{name}" in page.ids() and f"docs/causes/{name}.md" in page.text
+        assert "Does not help." in said.text and said.summary in page.text
 
 
 def test_nothing_is_loaded_and_no_text_is_code(written: Path) -> None:
@@ -126,3 +141,14 @@ def test_the_data_and_the_ticket_say_the_same(written: Path) -> None:
     assert "<script>" not in text.replace("\\<", "")
     for picture in re.findall(r"!\[.*\]\(<(.*)>\)", text):
         assert (written.parent / picture).read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_part_of_the_memory_is_drawn_although_the_whole_was_not_printed() -> None:
+    def node(name: str, size: int | None, *children: MemoryNode) -> MemoryNode:
+        return MemoryNode(name=name, bytes=size, quality="measured", children=children)
+
+    tree = node("device", 80, node("own", None, node("framework", None, node("weights", 30))), node("free", 1))
+    spec = charts.waterfall(tree)
+    assert spec is not None
+    bars = [(row["part"], round(row["from"] * 2**30), round(row["to"] * 2**30)) for row in spec["datasets"]["table0"]]
+    assert bars == [("framework / weights", 0, 30), ("free", 30, 31), ("device", 0, 80)]

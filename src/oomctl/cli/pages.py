@@ -1,6 +1,7 @@
 """What `oomctl explain` prints: pages of classes, causes and questions, which lie in analyzers/triage, and single words."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,11 +33,12 @@ def questions() -> list[Page]:
     return _pages("explain", "questions")
 
 
+@cache
 def find(word: str) -> Page | None:
     """The page of a code or name in lower case."""
     for folder in (classes, causes, questions):
         for page in folder():
-            if word in (page.code.lower(), page.name):
+            if word and word in (page.code.lower(), page.name):
                 return page
     return None
 

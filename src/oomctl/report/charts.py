@@ -80,13 +80,18 @@ def waterfall(root: MemoryNode) -> Spec | None:
 
 
 def _leaves(node: MemoryNode, path: tuple[str, ...]) -> Iterator[tuple[str, MemoryNode]]:
-    known = [child for child in node.children if child.bytes is not None]
+    known = [child for child in node.children if _is_told(child)]
     if not known:
         # Two owners may each have an "unexplained" part: the name says whose.
         yield " / ".join(path[-2:]).replace("_", " "), node
         return
     for child in known:
         yield from _leaves(child, (*path, child.name))
+
+
+def _is_told(node: MemoryNode) -> bool:
+    """Whether anything is known of it: of a part whose own size was not printed, parts may be."""
+    return node.bytes is not None or any(map(_is_told, node.children))
 
 
 def _bar(name: str, start: int, end: int, quality: str, note: str) -> Record:

@@ -12,6 +12,8 @@ from oomctl.cli.render.heap_page import KEY, text_block
 from oomctl.cli.render.heap_svg import text
 from oomctl.cli.render.rows import plain
 from oomctl.report.answers import Answer
+from oomctl.report.explained import SECTION as EXPLAINED
+from oomctl.report.explained import folds
 from oomctl.report.panels import SECTIONS, Section
 from oomctl.report.verdict import incident_html, read_html
 
@@ -23,7 +25,8 @@ ROWS = 200
 """Of a table on the page; the query gives them all."""
 CHART_WORDS = {
     "memory": "The parts of the device's memory at the first incident, each beginning where the one above ends.",
-    "time": "Figures over time on one axis; a dashed line is a failure. Drag moves, the wheel zooms, double-click undoes.",
+    "time": "Figures over time on one axis, in UTC, or as printed where a log names no zone; a dashed line is a failure. "
+    "Drag moves, the wheel zooms, double-click undoes.",
     "ranks": "Figures that several ranks tell, rank by rank.",
     "cohorts": "Tokens reserved beside the quantiles of tokens generated, by cohort.",
     "heap": "The allocator's pools: in use, in holes, and wholly free.",
@@ -40,7 +43,16 @@ def page(report: "Report", specs: "dict[str, Spec]", code: str) -> str:
     """
     nonce = base64.b64encode(secrets.token_bytes(16)).decode()
     shown = [section for section in SECTIONS if _has(section, report, specs)]
-    links = "".join(f'<a href="#{section.key}">{text(section.title)}</a>' for section in shown)
+    explained, lacking = folds(report.triage), _lacking(report)
+    last = {
+        EXPLAINED: ("Explained", explained),
+        "lacking": ("Not recorded", lacking),
+        "read": ("Read", read_html(report.triage)),
+    }
+    titles = {section.key: section.title for section in shown} | {
+        key: title for key, (title, inner) in last.items() if inner
+    }
+    links = "".join(f'<a href="#{key}">{text(title)}</a>' for key, title in titles.items())
     parts = [
         "<!DOCTYPE html>",
         '<html lang="en"><head><meta charset="utf-8">',
@@ -50,10 +62,11 @@ def page(report: "Report", specs: "dict[str, Spec]", code: str) -> str:
         f"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
         f"img-src data:; script-src 'nonce-{nonce}' 'unsafe-eval'; base-uri 'none'; form-action 'none'\">",
         f"<title>{text(_title(report))}</title><style>{_asset('page.css')}</style></head><body>",
-        f'<nav><a href="#verdict">Verdict</a>{links}<a href="#read">Read</a></nav><main>',
+        f'<nav><a href="#verdict">Verdict</a>{links}</nav><main>',
         *_verdicts(report),
         *(_section(section, report, specs) for section in shown),
-        f'<section id="read"><h2>Read</h2>{read_html(report.triage)}</section></main>',
+        *(f'<section id="{key}"><h2>{title}</h2>{inner}</section>' for key, (title, inner) in last.items() if inner),
+        "</main>",
         *(f'<script type="application/json" data-chart="{key}">{_json(spec)}</script>' for key, spec in specs.items()),
     ]
     if specs:
@@ -81,8 +94,7 @@ def _verdicts(report: "Report") -> Iterator[str]:
 
 
 def _has(section: Section, report: "Report", specs: "dict[str, Spec]") -> bool:
-    answers = [report.answers[name] for name in section.queries]
-    return section.key in specs or any(answer.rows or answer.missing for answer in answers)
+    return section.key in specs or any(report.answers[name].rows for name in section.queries)
 
 
 def _section(section: Section, report: "Report", specs: "dict[str, Spec]") -> str:
@@ -97,11 +109,14 @@ def _section(section: Section, report: "Report", specs: "dict[str, Spec]") -> st
         parts += [f'<p class="key">{KEY}</p>', *report.maps]
     answers = [report.answers[name] for name in section.queries]
     parts += [_table(answer) for answer in answers if answer.rows]
-    missing = [answer for answer in answers if answer.missing]
-    if missing:
-        items = "".join(f"<li>{text(answer.query.title)}: <em>{text(answer.missing or '')}</em></li>" for answer in missing)
-        parts.append(f'<ul class="missing">{items}</ul>')
     return "\n".join([*parts, "</section>"])
+
+
+def _lacking(report: "Report") -> str:
+    """What could not be answered, and who would have told."""
+    missing = [answer for answer in report.answers.values() if answer.missing]
+    items = "".join(f"<li>{text(answer.query.title)}: <em>{text(answer.missing or '')}</em></li>" for answer in missing)
+    return f'<ul class="missing">{items}</ul>' if items else ""
 
 
 def _table(answer: Answer) -> str:

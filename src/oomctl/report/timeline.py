@@ -31,7 +31,7 @@ def timeline(answers: Mapping[str, Answer], failed: Sequence[str]) -> Spec | Non
     tables = Tables()
     marked = tables.add(marks)
     drawn = [
-        _lines("GiB by component", _memory(answers["memory_over_time"]), "GiB", tables, marked),
+        _lines("GiB by component, as told last", _memory(answers["memory_over_time"], marks), "GiB", tables, marked),
         _lines(
             "GiB of the framework and the device", _allocator(answers["allocated_reserved_free"]), "GiB", tables, marked
         ),
@@ -65,30 +65,45 @@ def _stamp(moment: datetime) -> int:
 
 
 def _points(answer: Answer, figures: Callable[[Record], Sequence[tuple[str, float | None]]], value: str) -> list[Record]:
-    """One record for each figure of each row with a time, each series thinned."""
+    """One record for each figure of each row with a time, each series thinned.
+
+    A series is a figure of a worker's rank. Its colour is that of the figure, of whichever rank, for there are not as many
+    colours as ranks; where there is one figure alone, each series has its own.
+    """
+    timed = [record for record in answer.records if record["ts"] is not None]
+    several = len({record["worker"] for record in timed}) > 1
     points = [
-        {"t": _stamp(record["ts"]), "series": name, value: figure}
-        for record in answer.records
-        if record["ts"] is not None
+        {
+            "t": _stamp(record["ts"]),
+            "series": " ".join(filter(None, (_who(record, several), name))),
+            "of": name,
+            value: figure,
+        }
+        for record in timed
         for name, figure in figures(record)
         if figure is not None
     ]
-
+    if len({point["of"] for point in points}) == 1:
+        points = [point | {"of": point["series"]} for point in points]
     return thin(sorted(points, key=lambda point: point["t"]), "series", value)
 
 
-def _who(record: Record, name: str) -> str:
-    """Worker and rank behind a figure's name, so that two ranks are two lines."""
+def _who(record: Record, several: bool) -> str:
+    """Worker, where there are several, and rank behind a figure's name, so that two ranks are two lines."""
     rank = record.get("rank_name") or (f"rank {record['rank']}" if record.get("rank") is not None else "")
-    return " ".join(part for part in (record["worker"], rank, name) if part)
+    return " ".join(part for part in (record["worker"] if several else None, rank) if part)
 
 
-def _memory(answer: Answer) -> list[Record]:
+def _memory(answer: Answer, failed: Sequence[Record]) -> list[Record]:
+    """Components are told once, or seldom: what was told last is drawn as far as the last failure."""
+
     def figures(record: Record) -> list[tuple[str, float | None]]:
-        name = " ".join(part for part in (record["component"], record["owner"]) if part)
-        return [(_who(record, name), record["bytes"] / GIB)]
+        return [(" ".join(part for part in (record["component"], record["owner"]) if part), record["bytes"] / GIB)]
 
-    return _points(answer, figures, "GiB")
+    points = _points(answer, figures, "GiB")
+    latest = {point["series"]: point for point in points}
+    end = max((mark["t"] for mark in failed), default=0)
+    return points + [point | {"t": end} for point in latest.values() if point["t"] < end]
 
 
 def _allocator(answer: Answer) -> list[Record]:
@@ -96,18 +111,18 @@ def _allocator(answer: Answer) -> list[Record]:
 
     def figures(record: Record) -> list[tuple[str, float | None]]:
         told = ((name, record[column]) for name, column in names.items())
-        return [(_who(record, name), size / GIB) for name, size in told if size is not None]
+        return [(name, size / GIB) for name, size in told if size is not None]
 
     return _points(answer, figures, "GiB")
 
 
 def _pool(answer: Answer) -> list[Record]:
-    return _points(answer, lambda record: [(_who(record, record["tier"] or ""), record["usage_ratio"])], "share")
+    return _points(answer, lambda record: [(record["tier"] or "pool", record["usage_ratio"])], "share")
 
 
 def _batch(answer: Answer) -> list[Record]:
     def figures(record: Record) -> list[tuple[str, float | None]]:
-        return [(_who(record, name), record[f"{name}_requests"]) for name in ("running", "waiting")]
+        return [(name, record[f"{name}_requests"]) for name in ("running", "waiting")]
 
     return _points(answer, figures, "requests")
 
@@ -122,11 +137,12 @@ def _lines(title: str, points: Sequence[Record], value: str, tables: Tables, mar
         return None
     main = (
         alt.Chart(tables.add(points), width=WIDTH, height=HEIGHT, title=alt.Title(title, anchor="start", fontSize=12))
-        .mark_line(interpolate="step-after", point={"size": 9})
+        .mark_line(interpolate="step-after", point={"size": 12})
         .encode(
             x=X,
             y=alt.Y(f"{value}:Q", title=None, axis=alt.Axis(minExtent=NAMES, maxExtent=NAMES)),
-            color=alt.Color("series:N", title=None),
+            color=alt.Color("of:N", title=None),
+            detail="series:N",
             tooltip=["series:N", alt.Tooltip(f"{value}:Q", format=",.4~f"), alt.Tooltip("t:T", format="%H:%M:%S.%L")],
         )
     )
@@ -135,12 +151,13 @@ def _lines(title: str, points: Sequence[Record], value: str, tables: Tables, mar
 
 def _phases(answer: Answer, tables: Tables, marks: alt.NamedData) -> Layers | None:
     """Which phase of its life each worker was in."""
+    several = len({record["worker"] for record in answer.records}) > 1
     told = [record for record in answer.records if record["started"] is not None and record["duration_s"] is not None]
     bars = [
         {
             "t": _stamp(record["started"]), "t2": _stamp(record["started"]) + round(record["duration_s"] * 1000),
-            "life": f"{record['worker']} start {record['incarnation']}", "phase": record["phase"],
-            "detail": record["detail"] or "", "seconds": record["duration_s"],
+            "life": f"{record['worker'] if several else ''} start {record['incarnation']}".lstrip(),
+            "phase": record["phase"], "detail": record["detail"] or "", "seconds": record["duration_s"],
         }
         for record in told
     ]  # fmt: skip

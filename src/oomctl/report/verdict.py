@@ -7,6 +7,7 @@ from oomctl.cli.render.memory import allocator_line, cohort_line, figure, note, 
 from oomctl.cli.render.page import omitted_line, read_line
 from oomctl.cli.render.sections import cascade_line, gain_line
 from oomctl.cli.render.words import alternative_name, amount, circumstances, headline, place
+from oomctl.report.explained import link
 from oomctl.schemas.verdict import Citation, Evidence, Incident, MemoryNode, Remedy, Triage
 
 
@@ -26,7 +27,7 @@ def incident_html(incident: Incident) -> str:
         _not_known(incident),
     ]
     if incident.code:
-        parts.append(f"<p>More about this class: <code>oomctl explain {incident.code}</code></p>")
+        parts.append(f"<p>More about this class: {link(incident.code, text(f'{incident.code} {incident.oom_class}'))}</p>")
     return "\n".join(filter(None, parts))
 
 
@@ -59,7 +60,8 @@ def _why(incident: Incident) -> str:
     items = []
     for cause in incident.causes:
         detail = f": {text(cause.detail)}" if cause.detail else ""
-        items.append(f"<b>{text(cause.cause.replace('_', ' '))}</b>{amount(cause)}{detail}{_cites(cause.cites)}")
+        name = link(cause.cause, f"<b>{text(cause.cause.replace('_', ' '))}</b>")
+        items.append(f"{name}{amount(cause)}{detail}{_cites(cause.cites)}")
     items += [_statement(evidence) for evidence in incident.evidence]
     if incident.cascade is not None and incident.cascade.failures > 0:
         items.append(text(cascade_line(incident.cascade)))
@@ -101,7 +103,7 @@ def _entries(root: MemoryNode) -> Iterator[str]:
 def _against(incident: Incident) -> str:
     items = [_statement(evidence) for evidence in incident.against]
     items += [
-        f"{text(alternative_name(other))}, confidence {other.confidence:.2f}: {text(other.why)}"
+        f"{link(other.code or '', text(alternative_name(other)))}, confidence {other.confidence:.2f}: {text(other.why)}"
         for other in incident.alternatives
     ]
     return _part("Against, and alternatives", _list(items))
