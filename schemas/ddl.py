@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from oomctl.schemas.common import COMMON
 from oomctl.schemas.declare import DUCKDB_TYPES, Kind
 from oomctl.schemas.events import KINDS, view_columns
+from oomctl.schemas.rows import LAST_US
 
 TABLE = "events"
 STORED = "stored"
@@ -99,6 +100,11 @@ def _branch(kind: Kind, source: str | None = None) -> str:
     common = ", ".join(f'"{field.name}"' for field in COMMON if field.name != "kind")
     own = ", ".join(f'"{field.name}" := "{column}"' for column, field in view_columns(kind))
     return f"SELECT {common}, '{kind.name}' AS kind, struct_pack({own}) AS \"{kind.name}\" FROM {source or stored(kind)}"
+
+
+def known_time(sql: str) -> str:
+    """SQL of a timestamp; NULL beyond the years 1 to 9999, which DuckDB holds and Python does not."""
+    return f"(CASE WHEN {sql} BETWEEN TIMESTAMP '0001-01-01' AND make_timestamp({LAST_US}) THEN {sql} END)"
 
 
 def script() -> str:

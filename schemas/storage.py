@@ -107,8 +107,9 @@ class _Waiting:
         self.file.flush()
         wanted = {name: kind_ for name, kind_ in ddl.columns().items() if name == kind.name or name in COMMON_NAMES}
         spec = ", ".join(f"'{name}': '{kind_}'" for name, kind_ in (wanted | {"ts": "BIGINT"}).items() if name != "kind")
+        ts = ddl.known_time("make_timestamp(ts)")
         source = (
-            f"(SELECT * REPLACE (make_timestamp(ts) AS ts) FROM read_json(?, format = 'newline_delimited', "
+            f"(SELECT * REPLACE ({ts} AS ts) FROM read_json(?, format = 'newline_delimited', "
             f"columns = {{{spec}}}, maximum_object_size = {MAX_ROW_BYTES}))"
         )
         connection.execute(ddl.insert(kind, source), [self.file.name])
@@ -236,7 +237,8 @@ def load_parquet(
                 f"not an event table of oomctl: {wrong[0]} ({name})", "give a file that `oomctl import` wrote"
             )
         anew = "ANTI JOIN (SELECT stream, seq FROM events) USING (stream, seq)" if once else ""
-        added = load_relation(connection, f"(SELECT * FROM {PARQUET} {anew} {where})", [str(path)], cut)
+        columns = f"* REPLACE ({ddl.known_time('ts')} AS ts)" if "ts" in present else "*"
+        added = load_relation(connection, f"(SELECT {columns} FROM {PARQUET} {anew} {where})", [str(path)], cut)
         if not added and not once and not where:
             raise OomctlError(f"a recording without a row ({name})", "import the log again, or give the log itself")
         return added

@@ -137,7 +137,9 @@ def load_csv(connection: "duckdb.DuckDBPyConnection", path: Path, name: str) -> 
         for (named,) in connection.execute(f"SELECT DISTINCT schema FROM {source}", parameters).fetchall():
             if not _ours(named, name):
                 raise OomctlError(f"not an event table of oomctl: a row without its schema ({name})", "export it again")
-        common = [f'CAST("{name}" AS {DUCKDB_TYPES[field.type]}) AS "{name}"' for name, field in COMMON_FIELDS.items()]
+        cast = {name: f'CAST("{name}" AS {DUCKDB_TYPES[field.type]})' for name, field in COMMON_FIELDS.items()}
+        cast["ts"] = ddl.known_time(cast["ts"])
+        common = [f'{sql} AS "{name}"' for name, sql in cast.items()]
         present = set(_header(path))
         own = [f'{_struct(kind, present)} AS "{kind}"' for kind in FIELDS]
         typed = f"(SELECT {', '.join(common + own)} FROM {source})"

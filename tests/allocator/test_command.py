@@ -108,7 +108,7 @@ def test_a_recording_without_a_snapshot_is_one_line(tmp_path: Path) -> None:
     oomctl("snapshot", str(kept)).assert_fails(3, "no allocator snapshot")
 
 
-def _leaking() -> dict[str, object]:
+def leaking() -> dict[str, object]:
     """Steps that give back what they take, and one block a step that nobody does."""
     run = Run()
     run.alloc(40 * MIB, "weights")
@@ -122,7 +122,7 @@ def _leaking() -> dict[str, object]:
 
 def test_a_leak_is_found_by_its_call_site(tmp_path: Path) -> None:
     path = tmp_path / "a.pickle"
-    path.write_bytes(pickle.dumps(_leaking()))
+    path.write_bytes(pickle.dumps(leaking()))
     grown = json.loads(oomctl("snapshot", "growth", str(path), "--since", "6", "--json").out)
     assert [(change["name"].split()[0], change["blocks"]) for change in grown["changes"] if change["bytes"] > 0] == [
         ("leak", 9)

@@ -56,7 +56,7 @@ def test_a_long_history_is_a_small_page(tmp_path: Path) -> None:
     sizes = []
     for events in (5_000, 40_000):
         bigsnapshot.write(tmp_path / "big.pickle", events)
-        assert oomctl("snapshot", str(tmp_path / "big.pickle"), "--html", str(tmp_path / "big.html")).code == 0
+        assert oomctl("snapshot", str(tmp_path / "big.pickle"), "--html", str(tmp_path / "big.html"), "--force").code == 0
         sizes.append((tmp_path / "big.html").stat().st_size)
     assert sizes[1] < 400_000 and sizes[1] < 1.5 * sizes[0]
 
@@ -78,6 +78,19 @@ def test_pieces_cover_their_segment() -> None:
             assert offset == at
             at += size
         assert at == only.total_bytes
+
+
+def test_what_is_there_is_not_written_over(tmp_path: Path) -> None:
+    _written(tmp_path, document(segment(1 << 40, free(20 * MIB))))
+    heap, page = tmp_path / "a.pickle", tmp_path / "a.html"
+    before = heap.read_bytes()
+    oomctl("snapshot", str(heap), "--html", str(page)).assert_fails(2, "--force")
+    oomctl("snapshot", str(heap), "--html", str(heap), "--force").assert_fails(2, "one of the inputs")
+    oomctl("snapshot", str(tmp_path), "--html", str(heap), "--force").assert_fails(2, "one of the inputs")
+    assert heap.read_bytes() == before
+    page.write_text("old")
+    assert oomctl("snapshot", str(heap), "--html", str(page), "--force").code == 0
+    assert page.read_text() != "old"
 
 
 def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:

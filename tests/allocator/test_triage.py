@@ -159,3 +159,13 @@ def test_what_came_after_the_failure_is_undone(tmp_path: Path) -> None:
     assert found["class"] == "fragmentation"
     for name in ("pools", "margins", "components", "largest_free_block_bytes"):
         assert found["allocator_at_oom"][name] == alone["allocator_at_oom"][name]
+
+
+@pytest.mark.parametrize("time_us", [253_402_300_800_000_000, 2**63 - 1, 2**64])
+def test_a_time_beyond_all_calendars_is_none(tmp_path: Path, time_us: int) -> None:
+    path = _put(tmp_path, "snap.pickle", _holed(trace=[oom(64 * MIB, 8 * MIB, frames=STEPS, time_us=time_us)]))
+    (found,) = _incidents(path)
+    assert (found["class"], found["ts"]) == ("fragmentation", None)
+    kept = tmp_path / "kept.parquet"
+    assert oomctl("import", path, "-o", str(kept)).code == 0
+    assert _incidents(str(kept)) == [found]

@@ -58,6 +58,23 @@ def test_every_field_of_every_kind_comes_back(tmp_path: Path, form: str) -> None
     loaded.connection.close()
 
 
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_a_time_that_python_does_not_know_is_none(tmp_path: Path, form: str) -> None:
+    """Files of earlier versions may hold one; JSON lines refuse the row."""
+    connection = storage.connect()
+    storage.load_rows(connection, [make_row("oom", {}, {"stream": "a", "seq": 1, "ts": 1})])
+    connection.execute("UPDATE stored.oom SET ts = TIMESTAMP '12000-01-01'")
+    path = tmp_path / f"a.{form}"
+    if form == "parquet":
+        storage.write_parquet(connection, path, "test")
+    else:
+        text_forms.write_csv(connection, path)
+    connection.close()
+    loaded = open_inputs([str(path)])
+    assert loaded.connection.execute("SELECT ts FROM oom").fetchall() == [(None,)]
+    loaded.connection.close()
+
+
 @pytest.mark.parametrize("command", ["import", "export"])
 @pytest.mark.parametrize("form", FORMS)
 def test_the_verdict_is_the_same(tmp_path: Path, command: str, form: str) -> None:

@@ -14,6 +14,7 @@ from oomctl.collectors.artifacts.torch_snapshot.load import HINT
 from oomctl.collectors.artifacts.torch_snapshot.stacks import Stacks
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.heap import DEFAULT_POOL, UNKNOWN, Block, History, PoolId, Segment, Snapshot, State
+from oomctl.schemas.rows import LAST_US
 
 MAX_INTEGER = 2**63 - 1
 MAX_SUM = 2**62
@@ -160,7 +161,7 @@ class _Reader:
         history.addresses += _column(entries, "addr")
         history.sizes_bytes += _column(entries, "size")
         history.streams += _column(entries, "stream")
-        history.times_us += _column(entries, "time_us")
+        history.times_us += _column(entries, "time_us", LAST_US)
         history.device_free_bytes += _free_at_ooms(entries, actions)
         history.stacks += self._stacks.intern_all(entries)
 
@@ -180,18 +181,18 @@ def _free_at_ooms(entries: list[dict[str, Any]], actions: list[str]) -> "array[i
     return values
 
 
-def _column(entries: list[dict[str, Any]], key: str) -> "array[int]":
-    """Integers of a key; what is absent, None or beyond 64 bits is UNKNOWN."""
+def _column(entries: list[dict[str, Any]], key: str, last: int = MAX_INTEGER) -> "array[int]":
+    """Integers of a key; what is absent, None or beyond the last that means something is UNKNOWN."""
     try:
         told: list[Any] = list(map(itemgetter(key), entries))
         values = array("q", told)  # from a list, not from an iterator, which takes four times as long
-        if min(told) >= UNKNOWN:
+        if min(told) >= UNKNOWN and (last == MAX_INTEGER or max(told) <= last):
             return values
     except (KeyError, TypeError, OverflowError):
         told = [UNKNOWN if (value := entry.get(key)) is None else value for entry in entries]
         if not set(map(type, told)) <= {int}:
             raise ValueError(f"{key} of an entry is not an integer") from None
-    return array("q", [value if UNKNOWN <= value <= MAX_INTEGER else UNKNOWN for value in told])
+    return array("q", [value if UNKNOWN <= value <= last else UNKNOWN for value in told])
 
 
 def _integer(entry: dict[str, Any], key: str, default: int | None = None) -> int:

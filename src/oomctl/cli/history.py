@@ -19,7 +19,7 @@ def growth(files: list[str], since: str, at: str | None, json: bool, width: int)
         files: Snapshots with a history.
         since: start, peak, oom or an index: the earlier instant.
         at: The later one, in the same words; None is the snapshot's own.
-        json: One object a line per device instead of a page.
+        json: One object per device, each on a line of its own, instead of a page.
         width: Of the page.
 
     Raises:
@@ -40,7 +40,7 @@ def growth(files: list[str], since: str, at: str | None, json: bool, width: int)
         before.file = f"{opened.name}, device {device}, {f'event {first}' if first >= 0 else 'before its first event'}"
         after.file = f"event {last}"
         result = diff(before, after)
-        sys.stdout.write(snapshots.diff_json(result) if json else snapshots.diff_page(result, width))
+        sys.stdout.write(snapshots.growth_line(result) if json else snapshots.diff_page(result, width))
 
 
 def lifetimes(files: list[str], json: bool, width: int) -> None:

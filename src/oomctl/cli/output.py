@@ -32,21 +32,34 @@ def check(output: str, paths: list[str], force: bool) -> Path:
     Raises:
         OomctlError: If its name tells no form, or something is in its place.
     """
-    from oomctl.inputs import expand
-
     target = Path(output)
     refuse_folder(target, "incident.parquet")
     if target.suffix not in SUFFIXES:
         raise OomctlError(
             f"cannot tell the form of the output ({output})", f"end its name in {', '.join(SUFFIXES)}", ExitCode.USAGE
         )
+    refuse_inputs(target, paths)
+    refuse_existing(target, force)
+    return target
+
+
+def refuse_inputs(target: Path, paths: list[str]) -> None:
+    """Refuse to write over what is read, whatever was forced.
+
+    Args:
+        target: As typed.
+        paths: The inputs, as typed.
+
+    Raises:
+        OomctlError: If it is one of them.
+    """
+    from oomctl.inputs import expand
+
     if not target.exists():
-        return target
+        return
     for path in expand(paths, lambda error: None):
         if Path(path).exists() and Path(path).samefile(target):
             raise OomctlError(f"output is one of the inputs ({target})", "write to another file", ExitCode.USAGE)
-    refuse_existing(target, force)
-    return target
 
 
 def refuse_folder(target: Path, example: str) -> None:

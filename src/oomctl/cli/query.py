@@ -128,9 +128,7 @@ def _show(name: str, answers: Answers) -> None:
 
     found = queries.load("postmortem", _known(name, {}))
     if answers.form in (AnswerFormat.JSON, AnswerFormat.JSONL):
-        import msgspec
-
-        from oomctl.cli.render.text import escape_json
+        from oomctl.cli.render.text import json_line
 
         fields = {
             "name": found.name,
@@ -143,7 +141,7 @@ def _show(name: str, answers: Answers) -> None:
             "portable": found.portable,
             "sql": found.sql,
         }
-        sys.stdout.write(escape_json(msgspec.json.encode(fields).decode()) + "\n")
+        sys.stdout.write(json_line(fields))
     else:
         sys.stdout.write(found.sql)
 

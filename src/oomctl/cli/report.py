@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from oomctl.cli.options import PathsArgument
-from oomctl.cli.output import refuse_existing, refuse_folder
+from oomctl.cli.output import refuse_existing, refuse_folder, refuse_inputs
 from oomctl.schemas.errors import ExitCode, OomctlError
 
 
@@ -46,6 +46,7 @@ def report(
         raise OomctlError("a page is not for a terminal", "add -o report.html, or --format md", ExitCode.USAGE)
     if output is not None:
         refuse_folder(output, "report.html")
+        refuse_inputs(output, paths)
         refuse_existing(output, force)
     found = build(paths, warn, last)
     pictures: dict[str, bytes] = {}

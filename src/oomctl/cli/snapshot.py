@@ -1,14 +1,18 @@
 """`oomctl snapshot`: what an allocator snapshot holds, and why an allocation did not fit."""
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from oomctl.cli.options import JsonOption, page_width
+from oomctl.cli.output import ForceOption, refuse_existing, refuse_folder, refuse_inputs
+from oomctl.cli.snapshot_options import REPORT, SETTINGS, refuse_stray
 from oomctl.schemas.errors import ExitCode, OomctlError
 
 if TYPE_CHECKING:
+    from oomctl.analyzers.allocator.fit import Request
     from oomctl.analyzers.allocator.report import Grouping, Report
     from oomctl.schemas.heap import Snapshot
 
@@ -29,12 +33,21 @@ def snapshot(
     at: Annotated[
         str | None, typer.Option("--at", metavar="peak|oom|INDEX", help="Who held memory at that event of the history.")
     ] = None,
-    by: Annotated[str, typer.Option("--by", metavar="|".join(GROUPINGS), help="What holders are summed by.")] = "stack",
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="|".join(GROUPINGS), help="What holders are summed by: stack unless told.")
+    ] = None,
     request: Annotated[
         str | None, typer.Option("--request", metavar="SIZE", help="With `fit`: an allocation to try, such as 1.5GiB.")
     ] = None,
     free: Annotated[
         str | None, typer.Option("--free", metavar="SIZE", help="With `fit`: what is free on the device, where known.")
+    ] = None,
+    stream: Annotated[
+        int, typer.Option("--stream", metavar="N", help="With `fit`: the CUDA stream that asks, as in the POOLS table.")
+    ] = 0,
+    pool: Annotated[
+        str | None,
+        typer.Option("--pool", metavar="A.B", help="With `fit`: the private pool that is asked, as in the POOLS table."),
     ] = None,
     since: Annotated[
         str | None,
@@ -61,28 +74,32 @@ def snapshot(
         ),
     ] = None,
     html: Annotated[
-        str | None, typer.Option("--html", metavar="FILE", help="Draw the memory map and the timeline; needs no network.")
+        Path | None, typer.Option("--html", metavar="FILE", help="Draw the memory map and the timeline; needs no network.")
     ] = None,
+    force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
     """Say what an allocator snapshot holds, and why it did not fit."""
-    if by not in GROUPINGS:
-        raise OomctlError(f"--by does not know {by!r}", f"known: {', '.join(GROUPINGS)}", ExitCode.USAGE)
-    verb = paths[0] if paths[0] in VERBS and len(paths) > 1 else None
-    files = paths[1:] if verb else paths
-    if (verb == "fit") != (request is not None):
-        raise OomctlError("fit and --request go together", "oomctl snapshot fit FILE --request 1.5GiB", ExitCode.USAGE)
+    verb = paths[0] if paths[0] in VERBS and len(paths) > 1 else REPORT
+    files = paths if verb == REPORT else paths[1:]
     settings = (expandable, max_split, gc_threshold, divisions)
-    if (verb == "whatif") != any(value is not None for value in settings):
-        hint = "oomctl snapshot whatif FILE --expandable-segments"
-        raise OomctlError("whatif and a setting of the allocator go together", hint, ExitCode.USAGE)
+    given: dict[str, object] = {
+        "--at": at, "--by": by, "--request": request, "--free": free, "--stream": stream or None, "--pool": pool,
+        "--since": since, "--room": room, "--limit": limit, "--html": html, "--force": force or None,
+    } | dict(zip(SETTINGS, settings, strict=True))  # fmt: skip
+    refuse_stray(verb, {name for name, value in given.items() if value is not None})
+    if by is not None and by not in GROUPINGS:
+        raise OomctlError(f"--by does not know {by!r}", f"known: {', '.join(GROUPINGS)}", ExitCode.USAGE)
+    if verb == "fit" and request is None:
+        raise OomctlError("fit needs --request", "oomctl snapshot fit FILE --request 1.5GiB", ExitCode.USAGE)
     if verb == "whatif":
+        if all(value is None for value in settings):
+            hint = "oomctl snapshot whatif FILE --expandable-segments"
+            raise OomctlError("whatif needs a setting of the allocator", hint, ExitCode.USAGE)
         from oomctl.cli import whatif
 
         whatif.run(files, *settings, room, limit, json, page_width())
         return
-    if verb != "growth" and since is not None:
-        raise OomctlError("--since goes with growth", "oomctl snapshot growth FILE --since start", ExitCode.USAGE)
     if verb in ("growth", "lifetimes"):
         from oomctl.cli import history
 
@@ -94,44 +111,72 @@ def snapshot(
     if verb == "diff":
         _diff(files, json)
         return
-    reports = _reports(files, at, by, request, free, limit, html)
+    if html is not None:
+        refuse_folder(html, "heap.html")
+        refuse_inputs(html, files)
+        refuse_existing(html, force)
+    reports, drawn = _reports(files, at, by or "stack", _asked(request, free, stream, pool), limit, html is not None)
     from oomctl.cli.render import snapshots
 
+    if html is not None:
+        _write(html, drawn)
     sys.stdout.write(snapshots.reports_json(reports) if json else snapshots.reports_page(reports, page_width()))
 
 
-def _reports(
-    files: list[str],
-    at: str | None,
-    by: str,
-    request: str | None,
-    free: str | None,
-    limit: str | None,
-    html: str | None,
-) -> "list[Report]":
+def _asked(request: str | None, free: str | None, stream: int, pool: str | None) -> "Request | None":
+    """What `fit` tries, on whichever device."""
     from oomctl.analyzers.allocator.fit import Request
+    from oomctl.analyzers.allocator.recorded import pool_id
+    from oomctl.cli.units import parse_size
+    from oomctl.schemas.heap import DEFAULT_POOL
+
+    if request is None:
+        return None
+    size = parse_size(request, "--request")
+    if size <= 0:
+        raise OomctlError("--request must be more than nothing", "for instance 1.5GiB", ExitCode.USAGE)
+    asked = DEFAULT_POOL if pool is None else pool_id(pool)
+    if pool is not None and f"{asked[0]}.{asked[1]}" != pool:
+        raise OomctlError(f"--pool is none: {pool[:40]!r}", "two numbers, as in the POOLS table: 0.1", ExitCode.USAGE)
+    return Request(
+        request_bytes=size,
+        stream=stream,
+        pool=asked,
+        device_free_bytes=parse_size(free, "--free") if free is not None else None,
+    )
+
+
+def _reports(
+    files: list[str], at: str | None, by: str, request: "Request | None", limit: str | None, draw: bool
+) -> "tuple[list[Report], list[str]]":
+    """One a device, and its drawing if it is wanted."""
+    from msgspec.structs import replace
+
     from oomctl.analyzers.allocator.report import report
     from oomctl.cli.boundary import warn
     from oomctl.cli.units import parse_size
     from oomctl.snapshots import open_snapshots, rank_of
 
-    size = parse_size(request, "--request") if request is not None else None
-    if size is not None and size <= 0:
-        raise OomctlError("--request must be more than nothing", "for instance 1.5GiB", ExitCode.USAGE)
-    free_bytes = parse_size(free, "--free") if free is not None else None
     limit_bytes = parse_size(limit, "--limit") if limit is not None else None
     grouping: Grouping = by  # type: ignore[assignment] # checked against GROUPINGS
-    found = []
+    found: list[Report] = []
     drawn: list[str] = []
+    empty: list[OomctlError] = []
     for opened in open_snapshots(files, warn):
+        if not opened.devices:
+            empty.append(
+                OomctlError(f"nothing in it: no segment and no event ({opened.name})", "was it taken in the right process?")
+            )
         for device in opened.devices:
-            asked = Request(request_bytes=size, device=device, device_free_bytes=free_bytes) if size else None
+            asked = replace(request, device=device) if request is not None else None
             found.append(report(opened, device, at, grouping, asked, rank_of(opened.name), limit_bytes))
-            if html is not None:
+            if draw:
                 drawn.append(_drawn(found[-1], opened))
-    if html is not None:
-        _write(html, drawn)
-    return found
+    if not found:
+        raise empty[0]
+    for problem in empty:
+        warn(problem)
+    return found, drawn
 
 
 def _drawn(found: "Report", opened: "Snapshot") -> str:
@@ -143,18 +188,15 @@ def _drawn(found: "Report", opened: "Snapshot") -> str:
     return section(found, seen, opened, replay(opened, found.device))
 
 
-def _write(html: str, drawn: list[str]) -> None:
-    from pathlib import Path
-
+def _write(html: Path, drawn: list[str]) -> None:
     from oomctl.cli.boundary import note
     from oomctl.cli.render.heap_page import page
     from oomctl.cli.render.words import human
     from oomctl.schemas.storage import beside
 
-    target = Path(html)
-    with beside(target) as scratch:
+    with beside(html) as scratch:
         scratch.write_text(page(drawn), encoding="utf-8")
-    note(f"wrote {human(target.stat().st_size)} ({html})")
+    note(f"wrote {human(html.stat().st_size)} ({html})")
 
 
 def _diff(files: list[str], json: bool) -> None:

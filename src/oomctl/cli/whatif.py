@@ -2,7 +2,7 @@
 
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oomctl.schemas.errors import ExitCode, OomctlError
 
@@ -39,6 +39,7 @@ def run(
     """
     from oomctl.analyzers.allocator.model.settings import INTERVALS, settings_of
     from oomctl.analyzers.allocator.model.whatif import ask
+    from oomctl.analyzers.allocator.rules import LARGE_SEGMENT_BYTES
     from oomctl.cli.boundary import warn
     from oomctl.cli.render import snapshots
     from oomctl.cli.units import parse_size
@@ -48,11 +49,13 @@ def run(
         raise OomctlError("--garbage-collection-threshold is a share of the limit", "between 0 and 1", ExitCode.USAGE)
     if divisions is not None and (divisions < 1 or divisions & (divisions - 1)):
         raise OomctlError("--roundup-power2-divisions is a power of two", "for instance 4", ExitCode.USAGE)
-    changes: dict[str, object] = {}
+    changes: dict[str, Any] = {}
     if expandable is not None:
         changes["expandable"] = expandable
     if max_split is not None:
         changes["max_split_bytes"] = parse_size(max_split, "--max-split-size")
+        if changes["max_split_bytes"] <= LARGE_SEGMENT_BYTES:
+            raise OomctlError("--max-split-size must be more than 20 MiB", "PyTorch takes no less", ExitCode.USAGE)
     if gc_threshold is not None:
         changes["gc_threshold"] = gc_threshold
     if divisions is not None:
@@ -62,7 +65,7 @@ def run(
     found: list[Question] = []
     for opened in open_snapshots(files, warn):
         told = settings_of(opened.settings, limit_bytes)
-        asked = replace(told, **changes)  # type: ignore[arg-type] # by the names of its fields
+        asked = replace(told, **changes)
         found += [ask(opened, device, asked, room_bytes) for device in opened.histories]
     if not found:
         raise OomctlError("no history to replay", "record one: torch.cuda.memory._record_memory_history()")

@@ -5,7 +5,7 @@ import io
 
 import msgspec
 
-from oomctl.cli.render.text import escape, escape_json
+from oomctl.cli.render.text import escape, json_line
 from oomctl.schemas.verdict import Incident, Triage
 
 CSV_COLUMNS = (
@@ -16,7 +16,7 @@ CSV_COLUMNS = (
 
 def triage_jsonl(triage: Triage) -> str:
     """One incident per line."""
-    return "".join(escape_json(msgspec.json.encode(incident).decode()) + "\n" for incident in triage.incidents)
+    return "".join(json_line(incident) for incident in triage.incidents)
 
 
 def triage_csv(triage: Triage) -> str:

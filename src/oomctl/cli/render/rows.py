@@ -9,7 +9,7 @@ from decimal import Decimal
 from itertools import chain, islice, zip_longest
 from typing import Any
 
-from oomctl.cli.render.text import cells, escape, escape_json, escape_md, fold, paint
+from oomctl.cli.render.text import cells, escape, escape_md, fold, json_line, paint
 from oomctl.cli.render.words import ASSUMED_YEAR, without_year
 
 NARROW = 12
@@ -75,10 +75,9 @@ def rows_json(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator
 
 def rows_jsonl(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
     """One object per line."""
-    import msgspec
 
     for row in rows:
-        yield escape_json(msgspec.json.encode(dict(zip(columns, row, strict=True))).decode()) + "\n"
+        yield json_line(dict(zip(columns, row, strict=True)))
 
 
 def rows_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:

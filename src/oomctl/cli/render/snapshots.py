@@ -5,7 +5,7 @@ from oomctl.analyzers.allocator.fit import Fit
 from oomctl.analyzers.allocator.lifetimes import Lifetime
 from oomctl.analyzers.allocator.model.whatif import Outcome, Question, Status
 from oomctl.analyzers.allocator.report import SCHEMA, Report
-from oomctl.cli.render.text import document, escape
+from oomctl.cli.render.text import document, escape, json_line
 from oomctl.cli.render.words import human, plural
 
 SHOWN = 12
@@ -30,6 +30,11 @@ def reports_json(reports: list[Report]) -> str:
 def diff_json(result: Diff) -> str:
     """One object, `oomctl.snapshot_diff/0`."""
     return document(result)
+
+
+def growth_line(result: Diff) -> str:
+    """The same on one line: there is one a device."""
+    return json_line(result)
 
 
 def reports_page(reports: list[Report], width: int) -> str:

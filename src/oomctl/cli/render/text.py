@@ -32,6 +32,13 @@ def document(value: object) -> str:
     return escape_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()) + "\n"
 
 
+def json_line(value: object) -> str:
+    """A value as JSON on one line, for output of one a line."""
+    import msgspec
+
+    return escape_json(msgspec.json.encode(value).decode()) + "\n"
+
+
 def _shown(match: re.Match[str]) -> str:
     point = ord(match[0])
     return " " if match[0] == "\t" else f"\\x{point:02x}" if point < 0x100 else f"\\u{point:04x}"
