@@ -42,7 +42,7 @@ GUIDES = {
 
 def made() -> dict[Path, str]:
     """Each page that is made, and what has to be in it."""
-    return {DOCS / "commands" / f"{name}.md": "".join(_command(name)) for name in _below("")} | {
+    return {DOCS / "commands" / f"{name}.md": "".join(_command(name)) for name in below("")} | {
         DOCS / "events.md": "".join(_events()),
         DOCS / "explained.md": "".join(_explained()),
         DOCS / "engines.md": "".join(_engines()),
@@ -57,7 +57,7 @@ def _config_schema() -> str:
     return printed.getvalue()
 
 
-def _below(name: str) -> list[str]:
+def below(name: str) -> list[str]:
     """The commands of oomctl, or of one of its commands that has some."""
     command: Any = typer.main.get_command(app)
     return list(getattr(command.commands[name] if name else command, "commands", ()))
@@ -66,7 +66,7 @@ def _below(name: str) -> list[str]:
 def _command(name: str) -> Iterator[str]:
     guide = GUIDES.get(name, "cli.md")
     yield f"# oomctl {name}\n\n{MADE}\nMore: [{guide}](../{guide}).\n"
-    for words in ((name,), *((name, below) for below in _below(name))):
+    for words in ((name,), *((name, below) for below in below(name))):
         heading = f"\n## {' '.join(words)}\n" if len(words) > 1 else ""
         yield f"{heading}\n```text\n{help_of(words)}```\n"
 
