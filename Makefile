@@ -17,7 +17,7 @@ PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo test test-fast test-engine test-failures engine check format format-check lint types imports sql bench bench-command bench-compare bench-agent bench-capacity bench-live bench-recorder bench-snapshot accuracy accuracy-ledger docs audit fuzz clean wheel check-wheel zipapp
+.PHONY: help venv demo test test-fast test-engine test-experiment test-failures engine check format format-check lint types imports sql bench bench-command bench-compare bench-agent bench-capacity bench-live bench-recorder bench-snapshot accuracy accuracy-ledger docs audit fuzz clean wheel check-wheel zipapp
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,7 +35,10 @@ test-engine: $(STAMP) ## the tests on a real vLLM (minutes; the first call insta
 	@engine="$(ENGINE)" && OOMCTL_ENGINE="$$engine" $(PYTHON) -m pytest tests/engine -m "not slow" $(PYTEST_ARGS)
 
 test-failures: $(STAMP) ## its failures, real ones, recorded and triaged without a log (each a start of the engine)
-	@engine="$(ENGINE)" && OOMCTL_ENGINE="$$engine" $(PYTHON) -m pytest tests/engine -m slow -rs $(PYTEST_ARGS)
+	@engine="$(ENGINE)" && OOMCTL_ENGINE="$$engine" $(PYTHON) -m pytest tests/engine -m "slow and not experiment" -rs $(PYTEST_ARGS)
+
+test-experiment: $(STAMP) ## whole capacity experiments on it (an hour; aiperf's load, where that is installed)
+	@engine="$(ENGINE)" && OOMCTL_ENGINE="$$engine" $(PYTHON) -m pytest tests/engine -m experiment -rs $(PYTEST_ARGS)
 
 check: format-check lint types imports sql audit docs test ## everything a change must pass
 

@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 
 
-def oomctl(*arguments: str, stdin: bytes = b"", cwd: Path | None = None, **environment: str) -> "Ran":
+def oomctl(
+    *arguments: str, stdin: bytes = b"", cwd: Path | None = None, timeout_s: float = 120, **environment: str
+) -> "Ran":
     """`python -m oomctl ARGUMENTS`."""
     done = subprocess.run(
         [sys.executable, "-m", "oomctl", *arguments],
@@ -14,7 +16,7 @@ def oomctl(*arguments: str, stdin: bytes = b"", cwd: Path | None = None, **envir
         capture_output=True,
         cwd=cwd,
         env=os.environ | {"COLUMNS": "100"} | environment,
-        timeout=120,
+        timeout=timeout_s,
         check=False,
     )
     return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())

@@ -14,11 +14,16 @@ ENGINE = HERE / "fake_engine.py"
 @pytest.fixture(autouse=True)
 def aiperf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The stand-in's program, as the adapter finds it."""
-    program = tmp_path / "aiperf"
+    monkeypatch.setenv("OOMCTL_AIPERF", str(stand_in(tmp_path)))
+
+
+def stand_in(folder: Path) -> Path:
+    """A program that does what the adapter asks of aiperf."""
+    program = folder / "aiperf"
     words = shlex.join([sys.executable, str(HERE / "stand_in_aiperf.py")])
     program.write_text(f'#!/bin/sh\nexec {words} "$@"\n', encoding="utf-8")
     program.chmod(0o700)
-    monkeypatch.setenv("OOMCTL_AIPERF", str(program))
+    return program
 
 
 def command(**options: object) -> str:

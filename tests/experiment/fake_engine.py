@@ -58,19 +58,14 @@ class Engine:
     def grow(self, request: dict[str, Any], tokens: int) -> None:
         """Hold what a sequence of so many tokens needs; without room the last that came gives way, and begins anew."""
         with self.changed:
-            more = self.blocks_of(tokens) - request["held"]
-            while more > self.blocks - self.used:
-                victim = self.order[-1]
+            while (more := self.blocks_of(tokens) - request["held"]) > self.blocks - self.used:
+                if not request["held"]:
+                    self.changed.wait(0.05)
+                    continue
+                victim = next(other for other in reversed(self.order) if other["held"])
                 self.preempted += 1
-                if victim is request:
-                    self.used -= request["held"]
-                    request["held"] = 0
-                    more = self.blocks_of(tokens)
-                    while more > self.blocks - self.used:
-                        self.changed.wait(0.5)
-                    break
-                self.used -= victim["held"] - 1
-                victim["held"] = 1
+                self.used -= victim["held"]
+                victim["held"] = 0
                 victim["again"] = True
             request["held"] += more
             self.used += more

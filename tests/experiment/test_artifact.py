@@ -127,7 +127,6 @@ def test_what_a_worker_says_is_text_on_the_page() -> None:
     ("arguments", "said"),
     [
         (("--launch", "a", "--url", "http://b", "-o", "dir"), "one server is needed"),
-        (("--url", "b", "-o", "dir"), "no URL"),
         (("--launch", "a", "-o", "dir", "--slo", "p99=2s"), "--slo does not know"),
         (("diff", "absent", "absent"), "no such file"),
     ],

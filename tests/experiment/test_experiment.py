@@ -15,6 +15,7 @@ import pytest
 
 from oomctl.experiment import steps
 from oomctl.experiment.folder import Folder, read_experiment
+from oomctl.experiment.recorded import recording
 from oomctl.experiment.run import run
 from oomctl.experiment.server import healthy, on_port
 from oomctl.experiment.settings import Settings
@@ -29,7 +30,7 @@ EASY = Slo(ttft_s=2.0, tpot_s=1.0)
 
 def settings(root: Path, slo: Slo = EASY, **options: object) -> Settings:
     """Short tries of a launched stand-in."""
-    return Settings(root=root / "dir", launch=command(**options), url=None, slo=slo, try_s=1.0, steady_s=3.0, max_rate=60.0)
+    return Settings(root=root / "dir", launch=command(**options), url=None, slo=slo, try_s=0.6, steady_s=3.0, max_rate=60.0)
 
 
 def did(asked: Settings, *numbers: int) -> Experiment:
@@ -95,10 +96,9 @@ def test_a_server_that_runs_is_not_restarted_and_nobody_says_that_it_was(tmp_pat
     assert free["readings"] > 0
     assert free["first_seq"] < free["last_seq"] or free["readings"] == 1
     cited = f"SELECT kind FROM events WHERE stream = '{free['stream']}' AND seq = {free['last_seq']}"
-    rows = json.loads(
-        oomctl("query", str(tmp_path / "dir" / found["steps"][9]["recordings"][0]), "-c", cited, "--json").out
-    )
-    assert rows == [{"kind": "kv_pool"}]
+    with recording(tmp_path / "dir" / found["steps"][9]["recordings"][0]) as connection:
+        assert connection is not None
+        assert connection.execute(cited).fetchall() == [("kv_pool",)]
     # Complete: nothing is left to do, and the same command says the same.
     again = oomctl(*arguments, "--max-rate", "15", "--slo", "ttft=2s,tpot=1s", "--json")
     assert (again.code, again.out) == (0, result.out)
@@ -134,7 +134,9 @@ def test_the_load_stops_within_two_seconds_of_free_blocks_under_the_floor(tmp_pa
     assert one.stopped_in_s < 2.0
 
 
-def test_a_worker_that_dies_in_step_5_is_triaged_and_the_experiment_goes_on_from_there(tmp_path: Path) -> None:
+def test_a_worker_that_dies_in_step_5_is_triaged_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Making it costs seconds, and it is tried in tests/report.
+    monkeypatch.setattr("oomctl.report.bundle.chart_code", lambda: "")
     asked = settings(tmp_path, dies_after=40, parallel=64)
     found = did(replace(asked, max_rate=20.0), 4, 5)
     assert [(step.number, step.status) for step in found.steps] == [(4, "passed"), (5, "aborted")], found.steps

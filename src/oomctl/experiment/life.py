@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 
 from oomctl.analyzers.capacity.experiment.breaks import Floors
 from oomctl.analyzers.capacity.experiment.observed import Look
@@ -66,8 +67,10 @@ class Life:
 
 
 @contextmanager
-def launched(command: str, folder: Path, rings: Path, floors: Floors, say: Callable[[str], None]) -> Iterator[Life]:
-    """A life that begins here, and ends with all its processes when it is left.
+def launched(
+    command: str, folder: Path, rings: Path, floors: Floors, say: Callable[[str], None], stop: Event | None = None
+) -> Iterator[Life]:
+    """A life that begins here, and ends with all its processes when it is left; `stop` ends it while it still loads.
 
     Raises:
         DiedEarly: If it does not come to serve.
@@ -80,7 +83,7 @@ def launched(command: str, folder: Path, rings: Path, floors: Floors, say: Calla
         server.start()
         recorder = Recorder(str(server.pid), folder, f"{server.url}/metrics", rings, log)
         ending.callback(recorder.stop)
-        ready_s = server.wait_ready()
+        ready_s = server.wait_ready(stop=stop)
         if ready_s is None:
             server.stop()
             recorder.finish()
@@ -106,8 +109,16 @@ def attached(url: str, folder: Path, floors: Floors) -> Iterator[Life]:
     here = target.pid is not None
     memory = DeviceMemory(target.visible_devices) if here else dict
     watch = Watch(page, floors, None, memory)
-    if watch.look() is None:
+    look = watch.look()
+    if look is None:
         raise OomctlError(f"no page of metrics, without which nothing is guarded ({page})", None, ExitCode.ENVIRONMENT)
+    if look.running or look.waiting:
+        busy = (look.running or 0) + (look.waiting or 0)
+        raise OomctlError(
+            f"serves {busy} requests of others, which an experiment would disturb ({url})",
+            "take it out of service first",
+            ExitCode.ENVIRONMENT,
+        )
     recorder = Recorder(str(target.pid) if here else url, folder, page, target.rings, None)
     try:
         with watch:

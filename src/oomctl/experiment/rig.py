@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import cached_property
 from pathlib import Path
+from threading import Event
 
 from oomctl.analyzers.capacity.experiment.breaks import Floors
 from oomctl.experiment.folder import Folder
@@ -12,6 +13,7 @@ from oomctl.experiment.lengths import usual_lengths
 from oomctl.experiment.life import Life, attached, launched
 from oomctl.experiment.load.aiperf import Aiperf, Cancel
 from oomctl.experiment.load.calls import Call, Lengths, plan
+from oomctl.experiment.recorder import Recorder
 from oomctl.experiment.settings import Settings
 from oomctl.experiment.tries import Terms, attempt
 from oomctl.schemas.errors import OomctlError
@@ -29,6 +31,7 @@ class Rig:
 
     Attributes:
         lives: Folders of the lives that the present step has seen.
+        died: Recorders of those that ended in it by themselves.
     """
 
     def __init__(self, settings: Settings, folder: Folder, experiment: Experiment, say: Callable[[str], None]) -> None:
@@ -36,6 +39,7 @@ class Rig:
         floors = Floors(settings.floor_ratio, settings.device_floor_ratio, settings.error_ratio)
         self.terms = Terms(settings.slo, settings.share, floors)
         self.lives: list[Path] = []
+        self.died: list[Recorder] = []
         self._life: Life | None = None
         self._ending = ExitStack()
 
@@ -62,13 +66,13 @@ class Rig:
         self._ending.close()
         self._ending = ExitStack()
 
-    def another(self, name: str) -> AbstractContextManager[Life]:
-        """A life of the same command, beside the present one; the caller ends it."""
+    def another(self, name: str, stop: Event | None = None) -> AbstractContextManager[Life]:
+        """A life of the same command, beside the present one; the caller ends it, or `stop` while it loads."""
         folder = self.folder.life(name)
         self.lives.append(folder)
         settings = self.settings
         if settings.launch is not None:
-            return launched(settings.launch, folder, self.folder.rings, self.terms.floors, self.say)
+            return launched(settings.launch, folder, self.folder.rings, self.terms.floors, self.say, stop)
         assert settings.url is not None
         return attached(settings.url.rstrip("/"), folder, self.terms.floors)
 

@@ -11,7 +11,6 @@ from oomctl.experiment.life import DiedEarly
 from oomctl.experiment.load.aiperf import find
 from oomctl.experiment.page import NAME, page
 from oomctl.experiment.recorded import manifest, readings
-from oomctl.experiment.recorder import Recorder
 from oomctl.experiment.rig import NotPossible, Rig
 from oomctl.experiment.settings import Settings
 from oomctl.experiment.steps import STEPS, Outcome
@@ -52,14 +51,14 @@ def run(settings: Settings, say: Callable[[str], None], steps: Sequence[Doing] =
 
 def _did(doing: Doing, rig: Rig, experiment: Experiment) -> bool:
     """Do a step and keep what it found; False if the experiment cannot go on."""
-    rig.lives = [rig.life.folder] if rig.running else []
+    rig.lives, rig.died = [rig.life.folder] if rig.running else [], []
     began_us = time.time_ns() // 1000
     rig.say(f"step {doing.number}: {doing.name}")
-    outcome, dead = _outcome(doing, rig)
-    if dead is not None:
-        dead.finish()
-        experiment.incidents += incidents_of(doing.number, dead, rig.folder.root)
-    elif rig.running and outcome.status != "skipped":
+    outcome, goes_on = _outcome(doing, rig)
+    for recorder in rig.died:
+        recorder.finish()
+        experiment.incidents += incidents_of(doing.number, recorder, rig.folder.root)
+    if goes_on and rig.running and outcome.status != "skipped":
         rig.life.recorder.wait_for_rows()
     ended_us = time.time_ns() // 1000
     root = rig.folder.root
@@ -83,22 +82,24 @@ def _did(doing: Doing, rig: Rig, experiment: Experiment) -> bool:
     rig.folder.keep(experiment)
     rig.say(f"step {doing.number}: {step.status}" + (f": {step.reason}" if step.reason else ""))
     broke = step.tries[-1].broke if step.tries and step.status == "aborted" else None
-    return dead is None and broke not in END_OF
+    return goes_on and broke not in END_OF
 
 
-def _outcome(doing: Doing, rig: Rig) -> tuple[Outcome, Recorder | None]:
-    """What a step found, and the recorder of a worker that died in it."""
+def _outcome(doing: Doing, rig: Rig) -> tuple[Outcome, bool]:
+    """What a step found, and whether there is a worker to go on with."""
     if doing.needs == "launch" and rig.settings.launch is None:
-        return Outcome("skipped", "the server was not launched here (--url)"), None
+        return Outcome("skipped", "the server was not launched here (--url)"), True
     try:
         outcome = doing.run(rig)
     except NotPossible as why:
-        return Outcome("skipped", why.what), None
+        return Outcome("skipped", why.what), True
     except DiedEarly as early:
-        return Outcome("aborted", str(early)), early.recorder
+        rig.died.append(early.recorder)
+        return Outcome("aborted", str(early)), False
     if rig.gone:
-        return Outcome("aborted", "the worker is gone", outcome.figures, outcome.tries), rig.life.recorder
-    return outcome, None
+        rig.died.append(rig.life.recorder)
+        return Outcome("aborted", "the worker is gone", outcome.figures, outcome.tries), False
+    return outcome, True
 
 
 def _identify(experiment: Experiment, rig: Rig, recordings: Sequence[Path]) -> None:

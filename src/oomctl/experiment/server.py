@@ -8,6 +8,7 @@ import socket
 import subprocess
 import time
 from pathlib import Path
+from threading import Event
 
 from oomctl.collectors.live.http import FetchError, get
 from oomctl.schemas.errors import ExitCode, OomctlError
@@ -76,10 +77,10 @@ class Server:
                     ExitCode.ENVIRONMENT,
                 ) from error
 
-    def wait_ready(self, timeout_s: float = READY_S) -> float | None:
-        """Wait until it serves; the seconds that took, or None if it ended, or never came to it."""
+    def wait_ready(self, timeout_s: float = READY_S, stop: Event | None = None) -> float | None:
+        """Wait until it serves; the seconds that took, or None if it ended, never came to it, or is not wanted any more."""
         begun_s = time.monotonic()
-        while self.alive and time.monotonic() - begun_s < timeout_s:
+        while self.alive and time.monotonic() - begun_s < timeout_s and not (stop is not None and stop.is_set()):
             if healthy(self.url):
                 return time.monotonic() - begun_s
             time.sleep(LOOK_S)

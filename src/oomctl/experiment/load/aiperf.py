@@ -27,6 +27,7 @@ from oomctl.schemas.errors import ExitCode, OomctlError
 
 EXECUTABLE = "OOMCTL_AIPERF"
 """Names the program, where it is not on PATH and not beside this Python."""
+TRACE = "trace.jsonl"
 LOOK_S = 0.1
 START_S = 300.0
 """It starts ten processes before it sends anything: seconds, and on a busy machine half a minute."""
@@ -96,7 +97,9 @@ class Aiperf:
         """
         program = find()
         folder = _numbered(self.folder)
-        (folder / "trace.jsonl").write_text("".join(_trace(calls, self.model)), encoding="utf-8")
+        trace = folder / TRACE
+        with trace.open("w", encoding="utf-8") as file:
+            file.writelines(_trace(calls, self.model))
         records = Records(folder / "out" / "profile_export.jsonl", calls)
         with (folder / "aiperf.log").open("wb") as said:
             process = subprocess.Popen(
@@ -114,6 +117,8 @@ class Aiperf:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+            # The same seed makes it again.
+            trace.unlink()
 
     def _follow(
         self,
@@ -144,7 +149,7 @@ class Aiperf:
 
     def _words(self, folder: Path, cancel: Cancel | None) -> Iterator[str]:
         yield from ("profile", "--model", self.model, "--url", self.url, "--endpoint-type", "completions", "--streaming")
-        yield from ("--custom-dataset-type", "mooncake_trace", "--input-file", str(folder / "trace.jsonl"))
+        yield from ("--custom-dataset-type", "mooncake_trace", "--input-file", str(folder / TRACE))
         yield from ("--fixed-schedule", "--use-server-token-count", "--tokenizer", NAME, "--export-level", "records")
         yield from ("--artifact-dir", str(folder / "out"), "--ui", "none", "--no-server-metrics", "--no-gpu-telemetry")
         yield from ("--random-seed", str(self.seed))
@@ -176,7 +181,7 @@ def _trace(calls: Sequence[Call], model: str) -> Iterator[str]:
         before: Call | None = None
         for turn in turns(call):
             body = {
-                "model": model, "prompt": turn.prompt, "max_tokens": turn.output_tokens, "ignore_eos": True,
+                "model": model, "prompt": list(turn.prompt), "max_tokens": turn.output_tokens, "ignore_eos": True,
                 "temperature": 1.0, "stream": True, "stream_options": {"include_usage": True},
             }  # fmt: skip
             when: dict[str, Any] = {"timestamp": turn.due_s * 1000} if before is None else {"delay": before.pause_s * 1000}

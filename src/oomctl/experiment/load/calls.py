@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-FIRST_ID, LAST_ID = 16, 255
+IDS = bytes(range(16, 256))
 """Token ids that any vocabulary has, byte-level ones included; special tokens mostly stand below or above them."""
 
 
@@ -14,14 +14,14 @@ class Call:
 
     Attributes:
         due_s: From the beginning of the try; open loop: whatever became of those before.
-        prompt: Token ids.
+        prompt: Token ids, a byte each: half an hour of load is tens of millions of them.
         output_tokens: How many it asks for, and gets.
         then: The session's next turn, sent `pause_s` after this one ended; its `due_s` does not count.
         pause_s: How long the session's tool runs before that.
     """
 
     due_s: float
-    prompt: tuple[int, ...]
+    prompt: bytes
     output_tokens: int
     then: "Call | None" = None
     pause_s: float = 0.0
@@ -78,9 +78,9 @@ def plan(
     return calls
 
 
-def tokens(rng: random.Random, count: int) -> tuple[int, ...]:
+def tokens(rng: random.Random, count: int) -> bytes:
     """So many token ids, drawn."""
-    return tuple(rng.choices(range(FIRST_ID, LAST_ID + 1), k=count))
+    return bytes(rng.choices(IDS, k=count))
 
 
 def turns(call: Call) -> Iterator[Call]:

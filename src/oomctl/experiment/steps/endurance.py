@@ -75,12 +75,15 @@ def restart(rig: Rig) -> Outcome:
 def _rolled(rig: Rig, place: str, figures: Figures) -> Outcome:
     """Start a second worker while the first one works, then go on with the second."""
     rate, seconds, seed = rig.rate_of(5) * BESIDE, rig.settings.try_s, rig.settings.seed
-    rig.life.watch.begin()
+    guard = rig.life.watch
+    guard.begin()
     with ExitStack() as ending:
         try:
-            new = ending.enter_context(rig.another("update"))
+            new = ending.enter_context(rig.another("update", guard.stop))
         except DiedEarly as early:
-            figures["update_ready_s"] = None
+            if guard.tripped is not None:
+                return Outcome("aborted", f"while the second worker loads: {guard.tripped.reason}", figures)
+            rig.died.append(early.recorder)
             return Outcome("failed", f"the second worker does not start beside the first: {early}", figures)
         both = rig.life.watch.look()
         figures |= {"update_ready_s": new.ready_s, "both_free_bytes": getattr(both, f"{place}_free_bytes", None)}
