@@ -5,7 +5,8 @@
 -- column key: as the engine spells it; total_bytes of a device
 -- column value: as printed
 WITH start AS (
-    SELECT worker, max(incarnation) AS incarnation
+    -- A page of metrics tells arguments and no engine, of a life by another name than the log's.
+    SELECT worker, coalesce(max(incarnation) FILTER (WHERE section = 'engine'), max(incarnation)) AS incarnation
     FROM manifest
     WHERE section IN ('engine', 'argument')
     GROUP BY worker

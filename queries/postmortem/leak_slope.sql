@@ -1,5 +1,5 @@
 -- Does memory leak: the slope of each memory figure while serving, with its 95% interval
--- needs allocator.allocated_bytes or device.used_bytes or process.used_bytes or process.rss_bytes or host.cgroup_current_bytes: the agent, nvml, or host
+-- needs allocator.allocated_bytes or device.used_bytes or process.used_bytes or process.rss_bytes or host.rss_bytes or host.cgroup_current_bytes: the agent, nvml, or host
 -- param at = NULL: the instant that it ends with, in UTC; without it, each life's failure, or the end of the record
 -- param window_s = 3600: seconds before that instant
 -- column worker: engine instance
@@ -41,7 +41,10 @@ reading AS (
     ], recursive := TRUE)
     FROM process
     UNION ALL
-    SELECT stream, seq, ts, worker, incarnation, NULL, NULL, 'cgroup', cgroup_current_bytes
+    -- An agent tells the resident set of its own process, more often than a sampler beside it.
+    SELECT stream, seq, ts, worker, incarnation, NULL, NULL, unnest([
+        {'figure': 'rss', 'bytes': rss_bytes}, {'figure': 'cgroup', 'bytes': cgroup_current_bytes}
+    ], recursive := TRUE)
     FROM host
 ),
 

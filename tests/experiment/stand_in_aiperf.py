@@ -17,7 +17,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("command", choices=["profile"])
     for option in ("--model", "--url", "--endpoint-type", "--custom-dataset-type", "--input-file", "--tokenizer",
-                   "--export-level", "--artifact-dir", "--ui", "--random-seed"):  # fmt: skip
+                   "--export-level", "--artifact-dir", "--ui", "--random-seed", "--connection-reuse-strategy"):  # fmt: skip
         parser.add_argument(option, required=True)
     for option in (
         "--streaming",

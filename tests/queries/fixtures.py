@@ -104,7 +104,10 @@ VIEWS = {
     "reached": Fixture("recording"),
     "story": Fixture("hand"),
 }
-CAPACITY = {"requests": Fixture("hand"), "tool_waits": Fixture("hand"), "pool": Fixture("warm_up_capture", ranks=2)}
+CAPACITY = {
+    "requests": Fixture("hand"), "tool_waits": Fixture("hand"), "pool": Fixture("warm_up_capture", ranks=2),
+    "step_readings": Fixture("recording"),
+}  # fmt: skip
 FIXTURES: dict[queries.Folder, dict[str, Fixture]] = {
     "views": VIEWS,
     "evidence": EVIDENCE,
@@ -214,7 +217,7 @@ def answer(folder: queries.Folder, name: str, backwards: bool = False) -> tuple[
     if folder == "views":
         order = "stream, seq" if {"stream", "seq"} <= dict(query.columns).keys() else "ALL"
         cursor = connection.execute(f"SELECT * FROM {source_of(query)} ORDER BY {order}")
-    elif folder == "postmortem":
+    elif query.parameters:
         cursor = connection.execute(query.sql, query.bound(fixture.given))
     else:
         given = parameters(connection, fixture.incident) if query.params else {}

@@ -10,6 +10,7 @@ from threading import Event
 
 from oomctl.analyzers.capacity.experiment.breaks import Floors
 from oomctl.analyzers.capacity.experiment.observed import Look
+from oomctl.collectors.artifacts.logs.redact import redact
 from oomctl.collectors.live.http import FetchError, get
 from oomctl.experiment.recorder import Recorder
 from oomctl.experiment.server import Server
@@ -79,7 +80,7 @@ def launched(
     server = Server(command, log, rings)
     with ExitStack() as ending:
         ending.callback(server.stop)
-        say(f"launching {command}")
+        say(f"launching {redact(command)}")
         server.start()
         recorder = Recorder(str(server.pid), folder, f"{server.url}/metrics", rings, log)
         ending.callback(recorder.stop)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from oomctl.collectors.artifacts.logs.redact import redact
 from oomctl.schemas.replay import Slo
 
 
@@ -43,9 +44,10 @@ class Settings:
     max_rate: float = 1000.0
 
     def asked(self) -> dict[str, str | float | int | bool | None]:
-        """Those that decide what is measured."""
+        """Those that decide what is measured; of the command no secret."""
         return {
-            "launch": self.launch, "url": self.url, "ttft_s": self.slo.ttft_s, "tpot_s": self.slo.tpot_s,
+            "launch": None if self.launch is None else redact(self.launch), "url": self.url,
+            "ttft_s": self.slo.ttft_s, "tpot_s": self.slo.tpot_s,
             "share": self.share, "steady_s": self.steady_s, "try_s": self.try_s, "cohorts": self.cohorts,
             "ledger": None if self.ledger is None else str(self.ledger), "floor_ratio": self.floor_ratio,
             "device_floor_ratio": self.device_floor_ratio, "error_ratio": self.error_ratio, "seed": self.seed,

@@ -152,7 +152,8 @@ class Aiperf:
         yield from ("--custom-dataset-type", "mooncake_trace", "--input-file", str(folder / TRACE))
         yield from ("--fixed-schedule", "--use-server-token-count", "--tokenizer", NAME, "--export-level", "records")
         yield from ("--artifact-dir", str(folder / "out"), "--ui", "none", "--no-server-metrics", "--no-gpu-telemetry")
-        yield from ("--random-seed", str(self.seed))
+        # A server closes idle connections (uvicorn after 5 s), and one that is just then used again is a failed request.
+        yield from ("--random-seed", str(self.seed), "--connection-reuse-strategy", "never")
         if cancel is not None:
             yield from ("--request-cancellation-rate", f"{cancel.ratio * 100:g}")
             yield from ("--request-cancellation-delay", f"{cancel.after_s:g}")

@@ -54,8 +54,11 @@ def warm_up(rig: Rig) -> Outcome:
         calls = _batches(rig, sizes, prompt, output, longest, round_)
         tries.append(rig.send(lengths, len(calls) / calls[-1].due_s, calls=calls, name="warm-up"))
         used.append(rig.life.quiet())
-        if rig.gone or tries[-1].stopped_in_s is not None or tries[-1].failed:
-            return Outcome("aborted", tries[-1].reason or "the worker is gone", {"batches": len(sizes)}, tries)
+        if rig.gone or tries[-1].stopped_in_s is not None:
+            return Outcome("aborted", tries[-1].reason, {"batches": len(sizes)}, tries)
+        if tries[-1].failed:
+            said = f"{tries[-1].failed} of {tries[-1].requests} answers failed"
+            return Outcome("failed", said, {"batches": len(sizes)}, tries)
     figures: Figures = {"largest_batch": sizes[-1], "batches": len(sizes), "longest_prompt_tokens": longest}
     figures["captured_graphs"] = _captured(rig.life)
     grown = {}
