@@ -1,5 +1,6 @@
 """Experiments through their real entry point, on a stand-in of an engine: what is done, skipped, stopped, gone on with."""
 
+import http.client
 import json
 import os
 import signal
@@ -10,9 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
+from oomctl.collectors.live.http import get
 from oomctl.experiment import steps
 from oomctl.experiment.folder import Folder, read_experiment
 from oomctl.experiment.recorded import recording
@@ -149,6 +152,24 @@ def test_a_worker_that_dies_in_step_5_is_triaged_and_told(tmp_path: Path, monkey
     assert incident.report in (asked.root / "report.html").read_text(encoding="utf-8")
     with pytest.raises(OomctlError, match="another max_rate"):
         did(asked, 4, 5)
+
+
+def test_a_server_that_others_use_is_left_alone(tmp_path: Path) -> None:
+    with served(tpot=0.5) as url:
+        parts = urlsplit(url)
+        other = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
+        other.request("POST", "/v1/completions", json.dumps({"prompt": [17] * 8, "max_tokens": 100}))
+        while "num_requests_running{" not in page(url) or 'running{engine="0",model_name="fake"} 0' in page(url):
+            time.sleep(0.05)
+        asked = replace(settings(tmp_path), launch=None, url=url)
+        with pytest.raises(OomctlError, match="serves 1 requests of others"):
+            did(asked, 4)
+        other.close()
+    assert list((asked.root / "aiperf").glob("*")) == []
+
+
+def page(url: str) -> str:
+    return get(f"{url}/metrics", 5.0).body.decode()
 
 
 def test_ctrl_c_leaves_no_process_and_a_folder_to_go_on_with(tmp_path: Path) -> None:
