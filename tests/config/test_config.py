@@ -64,6 +64,7 @@ def test_show_says_where_each_value_came_from(
     )
     monkeypatch.setenv("OOMCTL_ATTACH_DEVICES", "yes")
     monkeypatch.setenv("OOMCTL_CAPACITY_LIMIT_BLOCK_SIZE", "32")
+    monkeypatch.setenv("OOMCTL_ATTACH_BUDGET", "")
     shown = _shown(capsys, "--config", "a.toml")
     assert shown["attach.budget"] == ("4GiB", "a.toml:3")
     assert shown["attach.kv-events"] == ("tcp://a:1 tcp://b:2", "a.toml:4")
@@ -92,6 +93,7 @@ def test_show_says_where_each_value_came_from(
         ('[triage]\nformat = "xml"', "triage.format cannot be 'xml' (oomctl.toml:2)", "known: table, json"),
         ("[triage]\njson = true", "unknown key 'json' of [triage] (oomctl.toml:2)", "format"),
         ('[attach]\nhook = "rm"', "attach.hook may only stand in a file that is named (oomctl.toml:2)", "--config"),
+        ("'attach.budget' = '1GiB'", "unknown key 'attach.budget' (oomctl.toml)", "did you mean attach?"),
         ("[attach", "no TOML: ", "config schema"),
         ("a = " + "[" * 5000, "no TOML: ", "config schema"),
         ("a = " + "9" * 5000, "no TOML: ", "config schema"),

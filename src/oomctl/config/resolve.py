@@ -81,7 +81,7 @@ def _from_file(known: Mapping[str, Setting], named: Path | None) -> Iterator[Set
         return
     for entry in file.read(path or FILE):
         name = ".".join(entry.path)
-        setting = known.get(name)
+        setting = known.get(name) if not any("." in word for word in entry.path) else None
         if setting is None:
             if entry.value != {} or not any(other.startswith(f"{name}.") for other in known):
                 raise _unknown_key(entry.path, [other.split(".") for other in known], entry.place)
@@ -104,6 +104,8 @@ def _from_environment(known: Mapping[str, Setting], words: Sequence[str]) -> Ite
             near = closest(name, list(variables)).partition(" known:")[0].removeprefix("did you mean ").upper()
             hint = f"did you mean {near}" if near else "`oomctl config show` lists what may be set"
             raise OomctlError(f"unknown variable {name[:80]!r} (environment)", hint, ExitCode.USAGE)
+        if not text:
+            continue  # as good as not set: what a template left empty
         value = [_read(setting, part, name) for part in text.split()] if setting.many else _read(setting, text, name)
         _check(setting, value, name)
         yield Set(setting, value, name)
