@@ -13,6 +13,7 @@ from oomctl.experiment.lengths import usual_lengths
 from oomctl.experiment.life import Life, attached, launched
 from oomctl.experiment.load.aiperf import Aiperf, Cancel
 from oomctl.experiment.load.calls import Call, Lengths, plan
+from oomctl.experiment.recorded import manifest
 from oomctl.experiment.recorder import Recorder
 from oomctl.experiment.settings import Settings
 from oomctl.experiment.tries import Terms, attempt
@@ -40,6 +41,7 @@ class Rig:
         self.terms = Terms(settings.slo, settings.share, floors)
         self.lives: list[Path] = []
         self.died: list[Recorder] = []
+        self._told: dict[tuple[str, str], str] = {}
         self._life: Life | None = None
         self._ending = ExitStack()
 
@@ -100,6 +102,13 @@ class Rig:
         from oomctl.experiment.lengths import lengths_of
 
         return lengths_of(self.settings.cohorts, most_tokens, self.settings.seed)
+
+    def argument(self, name: str) -> int | None:
+        """A number among the engine's arguments, as the recording has them; None where it does not tell."""
+        if not self._told:
+            self._told = manifest(self.life.recorder.recording)
+        text = self._told.get(("argument", name), "")
+        return int(text) if text.isdecimal() else None
 
     def send(
         self,

@@ -110,6 +110,11 @@ def healthy(url: str) -> bool:
         return False
 
 
+def visible_devices(command: str) -> str | None:
+    """CUDA_VISIBLE_DEVICES of a command line, else of this process; None where it is not set."""
+    return {**os.environ, **on_port(command)[1]}.get("CUDA_VISIBLE_DEVICES")
+
+
 def on_port(command: str) -> tuple[int, dict[str, str], list[str]]:
     """A command line with a free port in place of its own, so that two of it run beside each other.
 

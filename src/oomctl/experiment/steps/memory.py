@@ -6,12 +6,14 @@ from pathlib import Path
 import msgspec
 
 from oomctl.analyzers.capacity.experiment.observed import Look
+from oomctl.analyzers.capacity.pool import USUAL_BLOCK_TOKENS
 from oomctl.experiment.folder import write
 from oomctl.experiment.life import Life
 from oomctl.experiment.load.calls import Call, plan
 from oomctl.experiment.predicted import ledger_of
-from oomctl.experiment.recorded import manifest, recording
+from oomctl.experiment.recorded import recording
 from oomctl.experiment.rig import NotPossible, Rig
+from oomctl.experiment.server import visible_devices
 from oomctl.experiment.steps.base import Figures, Outcome
 from oomctl.experiment.watch import DeviceMemory
 
@@ -27,7 +29,7 @@ CLOSE = 0.01
 
 def snapshots(rig: Rig) -> Outcome:
     """Start the worker, and read device and host before and after."""
-    before = DeviceMemory(None)()
+    before = DeviceMemory(visible_devices(rig.settings.launch or ""))()
     life = rig.up()
     after = life.watch.look()
     figures: Figures = {"ready_s": life.ready_s, **{f"{name}_before": size for name, size in before.items()}}
@@ -80,7 +82,7 @@ def pool(rig: Rig) -> Outcome:
     """The blocks that the engine tells of, beside those that the ledger predicts."""
     look = rig.life.watch.look()
     measured = look.total_blocks if look is not None else None
-    tokens = _block_tokens(rig)
+    tokens = rig.argument("block_size")
     figures: Figures = {"measured_blocks": measured, "block_tokens": tokens}
     if measured is None:
         raise NotPossible("the page of metrics tells no KV blocks")
@@ -110,17 +112,11 @@ def _batches(rig: Rig, sizes: list[int], prompt: int, output: int, longest: int,
 
 
 def _most_sequences(rig: Rig) -> int:
-    told = manifest(rig.life.recorder.recording).get(("argument", "max_num_seqs"), "")
-    return int(told) if told.isdecimal() and int(told) else USUAL_SEQUENCES
-
-
-def _block_tokens(rig: Rig) -> int | None:
-    told = manifest(rig.life.recorder.recording).get(("argument", "block_size"), "")
-    return int(told) if told.isdecimal() else None
+    return rig.argument("max_num_seqs") or USUAL_SEQUENCES
 
 
 def _blocks(rig: Rig, tokens: int) -> int:
-    return -(-tokens // (_block_tokens(rig) or 16))
+    return -(-tokens // (rig.argument("block_size") or USUAL_BLOCK_TOKENS))
 
 
 def _captured(life: Life) -> int | None:
