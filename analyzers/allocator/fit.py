@@ -6,18 +6,16 @@ from typing import Literal
 
 import msgspec
 
+from oomctl.analyzers.allocator.advice import Cause, advice
+from oomctl.analyzers.allocator.eligible import SizeClass, captured_into, largest_usable, to_map
 from oomctl.analyzers.allocator.model.allocator import Allocator, OutOfMemory
 from oomctl.analyzers.allocator.model.device import Device
 from oomctl.analyzers.allocator.model.settings import Settings, settings_of
 from oomctl.analyzers.allocator.model.state import adopt, adoptable
-from oomctl.analyzers.allocator.rules import LARGE_SEGMENT_BYTES, SMALL_BYTES, segment_bytes
+from oomctl.analyzers.allocator.rules import SMALL_BYTES, segment_bytes
 from oomctl.analyzers.allocator.state import Pool, pools, total
 from oomctl.schemas.heap import DEFAULT_POOL, UNKNOWN, History, PoolId, Snapshot
 
-Cause = Literal[
-    "limit", "allocator_anomaly", "flush_skipped", "driver_refusal", "fragmentation", "private_pools", "other_streams",
-    "non_torch", "other_process", "exhaustion",
-]  # fmt: skip
 Served = Literal["cache", "device", "flush"]
 BASELINE_BYTES = 512 << 20
 """Of the non-PyTorch memory of a process: its context and libraries; real messages tell 0.1 to 0.7 GiB."""
@@ -26,25 +24,6 @@ FULL_RATIO = 0.95
 _OUTSIDE: tuple[Cause, ...] = ("non_torch", "other_process")
 """What lies outside of PyTorch: less of it gives no room below a limit that counts PyTorch's own memory."""
 _FRACTION = re.compile(r"per_process_memory_fraction\s*:\s*(\d*\.?\d+)")
-HELPS: dict[Cause, tuple[str, ...]] = {
-    "limit": ("raise the memory fraction that the process set on itself",),
-    "allocator_anomaly": ("was it taken in an OOM observer? If so, see pytorch#189504, or unset throw_on_cudamalloc_oom",),
-    "flush_skipped": ("capture fewer or smaller graphs, or empty the cache before the capture begins",),
-    "driver_refusal": (
-        "did the process set itself a memory fraction? No snapshot tells that: try `snapshot FILE --limit SIZE`",
-        "the device had room: look for limits of address space, fabric or driver, not for memory",
-    ),
-    "fragmentation": (
-        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
-        "max_split_size_mb below the size of the large requests",
-        "allocate the large and lasting first; make requests of fewer different sizes (roundup_power2_divisions)",
-    ),
-    "private_pools": ("capture fewer graph sizes, or let the graphs share one pool",),
-    "other_streams": ("allocate on the stream that uses the memory, or wait for record_stream's events before",),
-    "non_torch": ("look at memory outside PyTorch: collectives, libraries' workspaces, graphs' own memory",),
-    "other_process": ("move the other processes off the device, or lower what they may take",),
-    "exhaustion": ("ask for less at once (a smaller batch, chunk or cache), or spread the model over more devices",),
-}
 
 
 class Request(msgspec.Struct, kw_only=True, frozen=True):
@@ -54,6 +33,8 @@ class Request(msgspec.Struct, kw_only=True, frozen=True):
     device: int = 0
     stream: int = 0
     pool: PoolId = DEFAULT_POOL
+    pool_told: bool = True
+    """Whether that is known: before PyTorch 2.12 no entry tells its pool."""
     device_free_bytes: int | None = None
     limit_bytes: int | None = None
     total_bytes: int | None = None
@@ -75,8 +56,10 @@ class Margin(msgspec.Struct, kw_only=True, frozen=True):
 class Fit(msgspec.Struct, kw_only=True):
     """What the test found.
 
-    `short_bytes` is what a new segment lacked of the device's free memory, or of what the process's own limit left: the
-    larger of the two. It is an upper bound where neither is known (`assumed_full`).
+    `short_bytes` is what a new segment, or the pages behind an expandable one, lacked of the device's free memory, or of
+    what the process's own limit left: the larger of the two. An `oom` entry counts what was free after the flush of the
+    cache; of a request that is asked about, what the flush would give is counted too. It is an upper bound where neither
+    is known (`assumed_full`).
     """
 
     request: Request
@@ -110,6 +93,7 @@ def oom_request(snapshot: Snapshot, device: int) -> Request | None:
         device=device,
         stream=max(history.streams[n], 0),
         pool=history.pools.get(n, DEFAULT_POOL),
+        pool_told=history.tells_pools,
         device_free_bytes=free if free != UNKNOWN else None,
         capturing=any("capture" in name or "use_mem_pool" in name for _, _, name in frames),
         index=n,
@@ -118,18 +102,26 @@ def oom_request(snapshot: Snapshot, device: int) -> Request | None:
 
 def fit(snapshot: Snapshot, request: Request) -> Fit:
     """Try a request against a snapshot, in the allocator's own order, then name what stood in its way."""
+    if request.capturing and not request.pool_told:
+        request = msgspec.structs.replace(request, pool=captured_into(snapshot, request.device))
     settings = settings_of(snapshot.settings)
     block = settings.block_bytes(request.request_bytes)
     segment = segment_bytes(block)
-    wanted_class = "small" if block <= SMALL_BYTES else "large"
+    wanted_class: SizeClass = "small" if block <= SMALL_BYTES else "large"
     every = pools(snapshot, request.device)
     name = f"{request.pool[0]}.{request.pool[1]}"
     eligible = [p for p in every if (p.pool, p.stream, p.size_class) == (name, request.stream, wanted_class)]
     limit, free = request.limit_bytes, request.device_free_bytes
     allowed = None if limit is None else max(limit - total(every, "reserved_bytes"), 0)
     rooms = [room for room in (free, allowed) if room is not None]
-    short = max(segment - min(rooms, default=0), 0)
     served = _served(snapshot, request, settings)
+    flushed = total(every, "releasable_bytes") if request.index is None else 0
+    needed = segment
+    if settings.expandable and request.index is not None:
+        needed = to_map(snapshot, request, block, wanted_class)
+    short = 0 if request.index is None and served is not None else max(needed - min(rooms, default=0) - flushed, 0)
+    largest = max((p.largest_free_block_bytes for p in eligible), default=0)
+    usable = largest_usable(snapshot, request, block, wanted_class)
     result = Fit(
         request=request,
         block_bytes=block,
@@ -137,8 +129,8 @@ def fit(snapshot: Snapshot, request: Request) -> Fit:
         short_bytes=short,
         assumed_full=not rooms,
         eligible_free_bytes=total(eligible, "inactive_bytes"),
-        eligible_largest_bytes=max((p.largest_free_block_bytes for p in eligible), default=0),
-        eligible_usable_bytes=_largest_usable(snapshot, request, block, wanted_class),
+        eligible_largest_bytes=largest,
+        eligible_usable_bytes=usable,
         releasable_bytes=total(every, "releasable_bytes"),
         fits=served is not None,
         served=served,
@@ -148,7 +140,8 @@ def fit(snapshot: Snapshot, request: Request) -> Fit:
         helps=[],
     )
     result.cause, result.also = _decide(every, request, result, limits_itself(snapshot))
-    result.helps = [text for cause in (result.cause, *result.also) if cause for text in HELPS[cause]]
+    causes = [cause for cause in (result.cause, *result.also) if cause is not None]
+    result.helps = advice(causes, settings, barred=bool(causes) and usable < block <= largest)
     return result
 
 
@@ -172,27 +165,6 @@ def _served(snapshot: Snapshot, request: Request, settings: Settings) -> Served 
     return "flush" if given else "device"
 
 
-def _largest_usable(snapshot: Snapshot, request: Request, block_bytes: int, size_class: str) -> int:
-    """The largest free block that the allocator would hand to this request; max_split_size bars some."""
-    limit = snapshot.settings.get("max_split_size", -1)
-    bars = size_class == "large" and type(limit) is int and limit > 0
-    best = 0
-    for segment in snapshot.segments:
-        key = (segment.device, segment.pool, segment.stream, segment.size_class)
-        if key != (request.device, request.pool, request.stream, size_class):
-            continue
-        for block in segment.blocks:
-            if block.state != "inactive" or block.size_bytes <= best:
-                continue
-            if bars and not segment.expandable and isinstance(limit, int):
-                if block_bytes < limit <= block.size_bytes:
-                    continue
-                if block_bytes >= limit and block.size_bytes >= block_bytes + LARGE_SEGMENT_BYTES:
-                    continue
-            best = block.size_bytes
-    return best
-
-
 def _margins(every: list[Pool], request: Request, short: int, allowed: bool) -> list[Margin]:
     default = [p for p in every if not p.private]
     same = [p for p in default if p.stream == request.stream]
@@ -202,7 +174,11 @@ def _margins(every: list[Pool], request: Request, short: int, allowed: bool) -> 
     reclaims: list[tuple[Cause, int | None]] = [
         ("fragmentation", total(same, "split_bytes")),
         ("private_pools", total([p for p in every if p.private], "inactive_bytes")),
-        ("other_streams", total(other, "inactive_bytes") + total(every, "pending_bytes")),
+        # What the flush gives of other streams counts once: of a request that did not fail it is not short of it any more.
+        (
+            "other_streams",
+            total(other, "inactive_bytes" if request.index is not None else "split_bytes") + total(every, "pending_bytes"),
+        ),
         ("non_torch", None if own is None else max(own - reserved - BASELINE_BYTES, 0)),
         ("other_process", request.others_bytes),
     ]

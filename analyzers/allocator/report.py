@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
+from oomctl.analyzers.allocator.advice import tried as on_the_model
 from oomctl.analyzers.allocator.components import component, words
 from oomctl.analyzers.allocator.fit import Fit, Request, fit, oom_request
 from oomctl.analyzers.allocator.rewind import changed, rewind
@@ -30,7 +31,10 @@ class Share(msgspec.Struct, kw_only=True):
 
 
 class Moment(msgspec.Struct, kw_only=True):
-    """An instant of the history, or its end (index None). Bytes are the timeline's."""
+    """An instant of the history, -1 before its first event, or its end (index None).
+
+    Bytes are the timeline's; of the instant that was asked about, those of its blocks, with their unsplit rests.
+    """
 
     what: str
     index: int | None
@@ -99,6 +103,9 @@ def report(
             index = _index(at, timeline.peak, failed, len(history), snapshot.name)
             moment = _moment(at, history, timeline, index)
             seen = rewind(snapshot, device, index)
+            moment.allocated_bytes = sum(b.size_bytes for s in seen.segments for b in s.blocks if b.state != "inactive")
+            if index == peak.index:
+                peak.allocated_bytes = moment.allocated_bytes
     found = pools(seen, device)
     tried = None
     if request is not None:
@@ -106,6 +113,7 @@ def report(
     elif failed is not None and failed.index is not None and history is not None:
         then = rewind(snapshot, device, failed.index) if changed(history, failed.index) else snapshot
         tried = fit(then, replace(failed, limit_bytes=limit_bytes))
+        tried.helps = on_the_model(tried.helps, snapshot, device, limit_bytes)
     sums = {name: total(found, f"{name}_bytes") for name in SUMS}
     return Report(
         file=snapshot.name,
@@ -131,12 +139,14 @@ def report(
 
 
 def _moment(what: str, history: History, timeline: Timeline, n: int) -> Moment:
-    time = history.times_us[n]
+    """After an event; -1 is before the first."""
+    time = history.times_us[n] if n >= 0 else UNKNOWN
+    allocated, reserved = timeline.at(n)
     return Moment(
         what=what,
         index=n,
-        allocated_bytes=timeline.allocated_bytes[n],
-        reserved_bytes=timeline.reserved_bytes[n],
+        allocated_bytes=allocated,
+        reserved_bytes=reserved,
         time_us=time if time != UNKNOWN else None,
     )
 

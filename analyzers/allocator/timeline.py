@@ -21,8 +21,14 @@ class Timeline:
 
     allocated_bytes: Sequence[int]
     reserved_bytes: Sequence[int]
+    before: tuple[int, int]
+    """The same two before the first event."""
     peak: int
-    """Index of the first event after which allocated was highest."""
+    """Index of the first event after which allocated was highest; -1 where it was higher before the first."""
+
+    def at(self, n: int) -> tuple[int, int]:
+        """(allocated, reserved) after an event; -1 is before the first."""
+        return (self.allocated_bytes[n], self.reserved_bytes[n]) if n >= 0 else self.before
 
 
 class Holder(msgspec.Struct):
@@ -55,10 +61,12 @@ def replay(snapshot: Snapshot, device: int) -> Timeline | None:
         else level
         for action, size in zip(history.actions, sizes, strict=True)
     ]
-    if active_end != level:
-        older = active_end - level
+    older = active_end - level
+    if older:
         levels = [level + older for level in levels]
-    return Timeline(levels, _steps(history, reserved_end), levels.index(max(levels)))
+    first, reserved = _steps(history, reserved_end)
+    highest = max(levels)
+    return Timeline(levels, reserved, (older, first), levels.index(highest) if highest >= older else -1)
 
 
 def holders_at_end(snapshot: Snapshot, device: int) -> list[Holder]:
@@ -74,16 +82,16 @@ def holders_at_end(snapshot: Snapshot, device: int) -> list[Holder]:
     return _sorted(held)
 
 
-def _steps(history: History, end: int) -> "array[int]":
-    """Reserved bytes: segments come and go seldom, and in between nothing changes."""
+def _steps(history: History, end: int) -> "tuple[int, array[int]]":
+    """Reserved bytes before the first event and after each: segments come and go seldom, and in between nothing changes."""
     moves = list(compress(range(len(history)), map(_RESERVES.__contains__, history.actions)))
-    level = end - sum(_RESERVES[history.actions[n]] * history.sizes_bytes[n] for n in moves)
+    level = first = end - sum(_RESERVES[history.actions[n]] * history.sizes_bytes[n] for n in moves)
     levels, at = array("q"), 0
     for n in moves:
         levels += array("q", [level]) * (n - at)
         level += _RESERVES[history.actions[n]] * history.sizes_bytes[n]
         at = n
-    return levels + array("q", [level]) * (len(history) - at)
+    return first, levels + array("q", [level]) * (len(history) - at)
 
 
 def _hold(held: dict[int, Holder], stack: int, size: int) -> None:

@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from oomctl.analyzers.allocator.advice import Cause as FitCause
+from oomctl.analyzers.allocator.advice import advice
 from oomctl.analyzers.allocator.components import component, telling
-from oomctl.analyzers.allocator.fit import FULL_RATIO, HELPS, Fit, Request, fit
-from oomctl.analyzers.allocator.fit import Cause as FitCause
+from oomctl.analyzers.allocator.fit import FULL_RATIO, Fit, Request, fit
+from oomctl.analyzers.allocator.model.settings import settings_of
 from oomctl.analyzers.allocator.recorded import pool_id, recorded_state
 from oomctl.analyzers.allocator.state import Pool, pools, total
 from oomctl.analyzers.allocator.timeline import holders_at_end
@@ -80,6 +82,7 @@ class Heap:
                 device=self.device,
                 stream=int(row["cuda_stream"] or 0),
                 pool=pool_id(row["pool_id"]),
+                pool_told=row["pool_id"] is not None,
                 device_free_bytes=_first(row["device_free_bytes"], figures["free_bytes"]),
                 limit_bytes=figures["limit_bytes"],
                 total_bytes=figures["total_bytes"],
@@ -144,6 +147,17 @@ class Heap:
         detail = f"{_SAYS[why]}; {short}reclaimable: {', '.join(told) or 'nothing'}"
         return [Cause(cause=why, bytes=gains.get(found.cause or "exhaustion"), detail=detail, cites=cite([self.row]))]
 
+    @property
+    def expandable(self) -> bool:
+        """Whether expandable segments are on."""
+        return settings_of(self.snapshot.settings).expandable
+
+    @property
+    def _helps(self) -> list[str]:
+        if self.fit is not None:
+            return self.fit.helps
+        return advice([self.why], settings_of(self.snapshot.settings)) if self.why is not None else []
+
     def told(self, state: AllocatorState) -> AllocatorState:
         """The allocator's state with what the snapshot adds to the message's figures."""
         found = self.fit
@@ -160,7 +174,7 @@ class Heap:
                 FitMargin(cause=m.cause, reclaim_bytes=m.reclaim_bytes, sufficient=m.sufficient)
                 for m in (found.margins if found is not None else [])
             ),
-            helps=tuple(HELPS[self.why] if found is None and self.why is not None else found.helps if found else ()),
+            helps=tuple(self._helps),
             pools=tuple(map(_pool, self.pools[:MAX_POOLS])),
             components=self.held,
             cites=cite([self.row]),

@@ -232,6 +232,9 @@ def _led_to(member: EvidenceRow, root: EvidenceRow) -> bool:
 def _cascade(case: Case) -> Cascade | None:
     followed = [member for member in case.members if member is not case.root and not _led_to(member, case.root)]
     followed = [member for member in followed if not host.same_kill(case.root, member)]
+    heap = case.root.get("heap")
+    if heap is not None:  # the allocator's own entry of the same failure
+        followed = [member for member in followed if (member["stream"], member["what"]) != (heap["stream"], "oom")]
     if not followed:
         return None
     ranks = sorted({member["rank_name"] for member in case.members if member["rank_name"]})

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from oomctl.analyzers.allocator.fit import Cause
+from oomctl.analyzers.allocator.advice import Cause
 from oomctl.analyzers.allocator.model.settings import Settings
 from oomctl.schemas.heap import DEFAULT_POOL, PoolId
 from tests.allocator.maker import MIB, Run

@@ -160,3 +160,28 @@ def test_a_history_that_lost_its_oldest_events_says_so(tmp_path: Path) -> None:
     assert oomctl("import", str(path), "-o", str(kept)).code == 0
     for file in (path, kept):
         assert "lost its oldest events" in oomctl("snapshot", str(file)).out
+
+
+def test_a_peak_before_the_first_event(tmp_path: Path) -> None:
+    path, page = tmp_path / "a.pickle", tmp_path / "a.html"
+    heap = segment(A, block(10 * MIB), free(90 * MIB))
+    trace = [_event("free_completed", A + 10 * MIB, 90 * MIB, "f"), _event("alloc", A, 10 * MIB, "f")]
+    path.write_bytes(pickle.dumps(document(heap, trace=trace)))
+    (found,) = json.loads(oomctl("snapshot", str(path), "--at", "peak", "--json").out)["snapshots"]
+    assert (found["peak"]["index"], found["peak"]["allocated_bytes"]) == (-1, 90 * MIB)
+    assert (found["at"]["allocated_bytes"], found["pending_bytes"]) == (90 * MIB, 90 * MIB)
+    assert "before the first event" in oomctl("snapshot", str(path), "--at", "peak", "--html", str(page)).out
+    assert "before the first event: 90.00 MiB" in page.read_text(encoding="utf-8")
+
+
+def test_the_peak_that_is_shown_has_the_unsplit_rests(tmp_path: Path) -> None:
+    """A request of 19.5 MiB has a segment of 20 to itself: the rest is too small to be split off."""
+    run = Run()
+    taken = [run.alloc(19 * MIB + MIB // 2) for _ in range(4)]
+    for address in taken:
+        assert address is not None
+        run.free(address)
+    path = tmp_path / "a.pickle"
+    path.write_bytes(pickle.dumps(run.document()))
+    (found,) = json.loads(oomctl("snapshot", str(path), "--at", "peak", "--json").out)["snapshots"]
+    assert found["peak"]["allocated_bytes"] == found["allocated_bytes"] == 80 * MIB

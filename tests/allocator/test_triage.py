@@ -85,6 +85,7 @@ def test_the_log_and_the_snapshot_of_one_failure_are_one_incident(tmp_path: Path
     (found,) = _incidents(log, _put(tmp_path, "snap.pickle", _holed()))
     assert (found["class"], found["worker"]) == ("fragmentation", log)
     assert found["engine"] == "vllm"
+    assert found["cascade"] is None  # the snapshot's entry is the same failure
     assert {cite["stream"] for cite in found["evidence"][-1]["cites"]} == {str(tmp_path / "snap.pickle")}
     margins = {m["cause"]: m["reclaim_bytes"] for m in found["allocator_at_oom"]["margins"]}
     assert margins["fragmentation"] == 192 * MIB
@@ -107,6 +108,8 @@ def test_the_newest_failure_of_a_log_has_the_snapshot(tmp_path: Path) -> None:
     [
         ("oom_snapshot.pickle", [block(600 * MIB, frames=LOADS), free(2 * MIB)], 1),
         ("cuda-oom.rank3.pickle", [block(600 * MIB, frames=LOADS), free(2 * MIB)], 1),
+        ("no_oom_after_fix.pickle", [block(600 * MIB, frames=LOADS), free(2 * MIB)], 0),
+        ("before-OOM.pickle", [block(600 * MIB, frames=LOADS), free(2 * MIB)], 0),
         ("zoom.pickle", [block(600 * MIB, frames=LOADS), free(2 * MIB)], 0),
         ("snapshot.pickle", [block(600 * MIB, frames=LOADS), free(2 * MIB)], 0),
         ("oom_snapshot.pickle", [free(20 * MIB)], 0),  # the cache was not flushed: nothing had failed
@@ -118,6 +121,13 @@ def test_a_failure_of_which_no_entry_was_kept(tmp_path: Path, name: str, heap: l
     if found:
         assert (found[0]["class"], found[0]["allocator_at_oom"]["why"]) == ("load_time", "exhaustion")
         assert found[0]["confidence"] < 0.75
+
+
+def test_a_history_that_kept_more_and_no_failure_tells_that_nothing_failed(tmp_path: Path) -> None:
+    heap = segment(1 << 40, block(600 * MIB, frames=LOADS), free(2 * MIB))
+    for kept, expected in ((1, 1), (2, 0)):
+        trace: list[dict[str, Any]] = [{"action": "snapshot", "size": 5, "stream": 0}] * kept
+        assert len(_incidents(_put(tmp_path, "oom_check.pickle", document(heap, trace=trace)))) == expected
 
 
 def test_a_recording_of_it_gives_the_same_verdict(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from oomctl.analyzers.allocator import fit
+from oomctl.analyzers.allocator import advice
 from oomctl.analyzers.triage.causes import TOLD_BY_FIGURES
 from oomctl.cli import pages
 from oomctl.schemas.kinds_memory import COMPONENTS
@@ -53,7 +53,7 @@ def causes() -> set[str]:
     """All that `causes` of a verdict may name; what the fit test alone calls by other names is in TOLD_BY_FIGURES."""
     named = {word for call in calls("Cause") for key in call.keywords if key.arg == "cause" for word in texts(key.value)}
     named |= {word for call in calls("_cause") for argument in call.args[1:2] for word in texts(argument)}
-    return (named | set(tables_of_causes()) | set(get_args(fit.Cause))) - set(TOLD_BY_FIGURES)
+    return (named | set(tables_of_causes()) | set(get_args(advice.Cause))) - set(TOLD_BY_FIGURES)
 
 
 def entries() -> set[str]:
@@ -73,7 +73,7 @@ VOCABULARIES = {
     "resource": set(get_args(Resource)),
     "quality": set(get_args(Quality)),
     "phase": set(PHASES),
-    "fit test": set(get_args(fit.Cause)) & set(TOLD_BY_FIGURES),
+    "fit test": set(get_args(advice.Cause)) & set(TOLD_BY_FIGURES),
     "memory": entries(),
     "collector": collectors(),
 }

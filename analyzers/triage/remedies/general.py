@@ -19,7 +19,7 @@ def change(case: Case, incident: Incident) -> Iterator[Remedy]:
     elif case.root["name"] == "system_memory" and incident.verdict == "capacity_gate":
         yield _larger_than_host(incident)
     allocator = incident.allocator_at_oom
-    expandable = case.argument("expandable_segments") is not None
+    expandable = case.argument("expandable_segments") is not None or (case.heap is not None and case.heap.expandable)
     if incident.oom_class == "fragmentation" and allocator is not None and not expandable:
         yield Remedy(
             when="change",

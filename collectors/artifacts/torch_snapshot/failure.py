@@ -9,6 +9,7 @@ from oomctl.schemas.heap import DEFAULT_POOL, NO_STACK, UNKNOWN, History, Snapsh
 INFERRED = "snapshot_at_oom"
 """Error type of a failure of which no entry was kept."""
 _NAMED = re.compile(r"(?i)(?<![a-z])(cuda[_-]?)?oom(?![a-z])|out[_ -]?of[_ -]?memory")
+_DENIED = re.compile(r"(?i)(?<![a-z])(no|non|not|without|never|before|pre)[ _.-]*(cuda[ _-]?)?(oom|out[ _-]?of)(?![a-z])")
 _CHANGES = frozenset(
     {"alloc", "free_requested", "free_completed", "free", "segment_alloc", "segment_free", "segment_map", "segment_unmap"}
 )
@@ -22,13 +23,16 @@ def failure(snapshot: Snapshot) -> Failure | None:
 
     A history of one entry loses its `oom` entry to the `snapshot` entry that follows. An allocator that fails has flushed
     its cache before: whoever names a file after an OOM, and no whole segment is left to give back, saved it at the OOM.
+    A longer history would have kept the entry: where it has none, nothing failed, whatever the file is called.
     """
     each = ((device, history, history.newest_oom()) for device, history in snapshot.histories.items())
     failed = [(history.times_us[n], device, n) for device, history, n in each if n is not None]
     if failed:
         _, device, n = max(failed, key=itemgetter(0))
         return _entry(snapshot, device, n)
-    if _NAMED.search(snapshot.name.rsplit("/", 1)[-1]) and _flushed(snapshot):
+    name = snapshot.name.rsplit("/", 1)[-1]
+    told = any(len(history) > 1 for history in snapshot.histories.values())
+    if not told and _NAMED.search(name) and not _DENIED.search(name) and _flushed(snapshot):
         return _inferred(snapshot)
     return None
 

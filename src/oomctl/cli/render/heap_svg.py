@@ -7,7 +7,7 @@ from oomctl.analyzers.allocator.components import words
 from oomctl.analyzers.allocator.downsample import Span, envelope
 from oomctl.analyzers.allocator.timeline import Timeline
 from oomctl.cli.render.text import escape
-from oomctl.cli.render.words import human
+from oomctl.cli.render.words import at_event, human
 from oomctl.schemas.heap import Block, History, Segment, Snapshot
 
 WIDTH = 1200
@@ -36,17 +36,17 @@ def timeline_svg(timeline: Timeline, history: History, marked: int | None) -> st
         marked: Index of the instant that the page is about, or None.
     """
     length = len(history)
-    top = max(max(timeline.reserved_bytes), max(timeline.allocated_bytes), 1)
+    top = max(max(timeline.reserved_bytes), max(timeline.allocated_bytes), *timeline.before, 1)
     parts = [
         _band(envelope(timeline.reserved_bytes, SPANS), "reserved", length, top),
         _band(envelope(timeline.allocated_bytes, SPANS), "allocated", length, top),
     ]
     ooms = [n for n, action in enumerate(history.actions) if action == "oom"]
     marks = [(n, "oom", f"oom entry, event {n}: {human(history.sizes_bytes[n])}") for n in ooms[-MAX_MARKS:]]
-    highest = timeline.allocated_bytes[timeline.peak]
-    marks.append((timeline.peak, "peak", f"peak, event {timeline.peak}: {human(highest)} allocated"))
+    highest, _ = timeline.at(timeline.peak)
+    marks.append((max(timeline.peak, 0), "peak", f"peak, {at_event(timeline.peak)}: {human(highest)} allocated"))
     if marked is not None:
-        marks.append((marked, "at", f"event {marked}: the map and the holders below"))
+        marks.append((max(marked, 0), "at", f"{at_event(marked)}: the map and the holders below"))
     for n, kind, said in marks:
         x = _x(n, length)
         parts.append(f'<path class="{kind}" d="M{x:.1f} 0V{HEIGHT}"><title>{text(said)}</title></path>')

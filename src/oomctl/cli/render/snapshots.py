@@ -6,7 +6,7 @@ from oomctl.analyzers.allocator.lifetimes import Lifetime
 from oomctl.analyzers.allocator.model.whatif import Outcome, Question, Status
 from oomctl.analyzers.allocator.report import SCHEMA, Report
 from oomctl.cli.render.text import document, escape, json_line
-from oomctl.cli.render.words import human, plural
+from oomctl.cli.render.words import at_event, human, plural
 
 SHOWN = 12
 LIFETIMES = "oomctl.snapshot_lifetimes/0"
@@ -145,7 +145,7 @@ def _report(one: Report, width: int) -> str:
         f"{human(one.private_inactive_bytes)} in private pools; lost to rounding: {human(one.rounding_bytes)}",
     ]
     if one.peak is not None:
-        lines.append(f"peak {human(one.peak.allocated_bytes)} at event {one.peak.index}, reserved then "
+        lines.append(f"peak {human(one.peak.allocated_bytes)}, {at_event(one.peak.index)}, reserved then "
                      f"{human(one.peak.reserved_bytes)}")  # fmt: skip
     lines += ["", "POOLS      reserved       active     inactive  largest free  segments"]
     for pool in one.pools[:SHOWN]:
@@ -154,7 +154,7 @@ def _report(one: Report, width: int) -> str:
             f"{human(pool.inactive_bytes):>12} {human(pool.largest_free_block_bytes):>13} {pool.segments:>9}  "
             f"{pool.size_class}, pool {pool.pool}, stream {pool.stream}"
         )
-    when = "in the snapshot" if one.at.index is None else f"after event {one.at.index} ({one.at.what})"
+    when = "in the snapshot" if one.at.index is None else f"{at_event(one.at.index)} ({one.at.what})"
     lines += ["", f"WHO HELD MEMORY {when}, by {one.grouping}"]
     for share in one.holders[:SHOWN]:
         kind = f"{share.component:<11} " if one.grouping == "stack" else ""

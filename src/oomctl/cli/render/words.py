@@ -94,3 +94,8 @@ def place(citation: Citation) -> str:
     if citation.line is not None:
         return f"{(citation.file or citation.stream).rpartition('/')[2]}:{citation.line}"
     return f"{citation.stream}#{citation.seq}"
+
+
+def at_event(index: int | None) -> str:
+    """An instant of an allocator's history; -1 is before its first event."""
+    return "before the first event" if index is None or index < 0 else f"after event {index}"
