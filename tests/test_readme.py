@@ -1,15 +1,56 @@
-"""The README shows parts of what `make demo` prints, word for word; OOMCTL_GOLDEN=write brings it up to date."""
+"""The README shows parts of what `make demo` prints and figures of `make bench`; OOMCTL_GOLDEN=write updates both."""
 
+import json
 import os
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
+
+from benchmarks.table import Result
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 EXAMPLE = "examples/vllm-graph-capture.log"
 BLOCK = re.compile(r"(<!-- demo output -->\n)(?:```text\n.*?```\n)?", re.DOTALL)
+
+FIGURES = ROOT / "benchmarks" / "figures.json"
+"""What `python -m benchmarks -o FILE` wrote."""
+SHOWN = {
+    "oomctl --help / python -c pass": "`--help` {} times a bare `python`",
+    "oomctl triage, 42 lines / python -c pass": "triage of 42 lines {}",
+    "oomctl report, ten minutes of 8 ranks: s of CPU beyond triage": "a report of 8 ranks {} s more than their triage",
+    "oomctl triage, 200 MB / one pass of re": "of 200 MB {} times a pass of `re`",
+}
+COSTS = re.compile(r"- There: what it costs.*?\n(?=- |\n)", re.DOTALL)
+
+
+def _costs() -> str:
+    """A paragraph of the figures that one run measured."""
+    document = json.loads(FIGURES.read_text(encoding="utf-8"))
+    machine = document["machine"]
+    rows = {
+        row["name"]: Result(**{k: v for k, v in row.items() if k not in ("part", "status")}) for row in document["results"]
+    }
+    told = [
+        f"{words.format(row.shown)} ({row.limit:g})"
+        for name, words in SHOWN.items()
+        if (row := rows.get(name)) is not None and row.value is not None
+    ]
+    assert told, "figures.json has none of the figures that are shown"
+    where = f"{machine['cores']} cores under a load of {machine['load']:.0f}"
+    text = f"- There: what it costs, by `make bench` ({where}; limits in brackets): {', '.join(told)}."
+    return textwrap.fill(text, 126, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False) + "\n"
+
+
+def test_the_figures_are_those_of_a_run_of_the_benchmarks() -> None:
+    text = README.read_text(encoding="utf-8")
+    expected = COSTS.sub(lambda _: _costs(), text)
+    if os.environ.get("OOMCTL_GOLDEN") == "write":
+        README.write_text(expected, encoding="utf-8", newline="\n")
+    assert COSTS.search(text) is not None
+    assert text == expected
 
 
 def _printed() -> str:
