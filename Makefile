@@ -17,7 +17,7 @@ PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo test test-fast test-engine test-experiment test-failures engine check format format-check lint types imports sql bench bench-command bench-compare bench-agent bench-capacity bench-live bench-recorder bench-snapshot accuracy accuracy-ledger docs audit fuzz clean wheel check-wheel zipapp
+.PHONY: help venv demo test test-fast test-engine test-experiment test-failures engine check format format-check lint types imports sql bench bench-command bench-compare bench-agent bench-capacity bench-live bench-recorder bench-snapshot accuracy accuracy-ledger docs audit fuzz clean wheel check-wheel zipapp soak
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -90,6 +90,9 @@ bench-snapshot: $(STAMP) ## what allocator snapshots of a million events cost, a
 
 fuzz: $(STAMP) ## every reader against mutated inputs (20 minutes; see CONTRIBUTING for coverage)
 	@$(PYTHON) -m tests.fuzz
+
+soak: $(STAMP) ## bad days on purpose: a real engine, its recorder, and faults all around (ten minutes)
+	@engine="$(ENGINE)" && $(PYTHON) -m tests.soak "$$engine"
 
 bench-capacity: $(STAMP) ## what a replay and an admission decision cost, and how the policies do (needs the shared data)
 	@$(PYTHON) -m benchmarks.capacity

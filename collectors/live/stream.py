@@ -17,12 +17,14 @@ class Stream:
     Attributes:
         name: Of the stream.
         seq: Number of the last row.
+        mark: How far its source was read, where the source itself numbers what it gives; the next recorder goes on there.
     """
 
     def __init__(self, name: str, source: str, common: Mapping[str, Any]) -> None:
         place = common.get("stream")
         self.name = f"{place}/{name}" if place else name
         self.seq = 0
+        self.mark: int | None = None
         own = {"stream": self.name, "source": source, "ts_quality": "exact", "quality": "measured"}
         self._common = {**common, **own}
 
@@ -30,10 +32,11 @@ class Stream:
         """Go on behind what an earlier recorder wrote, if it was this stream."""
         if isinstance(at, list) and at[:1] == [self.name]:
             self.seq = int(at[1])
+            self.mark = int(at[2]) if len(at) > 2 else None
 
     def at(self) -> list[Any]:
-        """For the recorder's state: (name, number of the last row)."""
-        return [self.name, self.seq]
+        """For the recorder's state: (name, number of the last row, and the mark where there is one)."""
+        return [self.name, self.seq] if self.mark is None else [self.name, self.seq, self.mark]
 
     def row(self, ts: int, kind: str, fields: dict[str, Any], common: Mapping[str, Any] | None = None) -> Row:
         """The next row.

@@ -2,12 +2,11 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests import working_tree
+from tests.engine.agent_site import install_agent
 
 HERE = Path(__file__).parent
 ENGINE = os.environ.get("OOMCTL_ENGINE")
@@ -39,8 +38,4 @@ def model(engine: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def agent_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """This oomctl as `pip install --no-deps` leaves it in a worker, in a folder for PYTHONPATH."""
-    tree = working_tree.copy_to(tmp_path_factory.mktemp("tree"))
-    site = tmp_path_factory.mktemp("site")
-    install = ["pip", "install", "--no-deps", "--no-index", "--no-build-isolation", "-qq", "--target", str(site), str(tree)]
-    subprocess.run([sys.executable, "-m", *install], check=True)
-    return site
+    return install_agent(tmp_path_factory.mktemp("agent"))

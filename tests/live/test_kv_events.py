@@ -1,6 +1,7 @@
 """KV events in every form that was seen, over a real socket, with gaps, floods and nonsense."""
 
 import contextlib
+import itertools
 import json
 import struct
 import time
@@ -286,6 +287,28 @@ def test_a_gap_without_replay_is_counted_and_nothing_is_believed_resident(wire: 
     wire.until(lambda: len(wire.hashes()) == 2)
     assert [count for _, count, _ in wire.total.losses] == [6]
     assert sum(wire.subscriber.resident.blocks().values()) == 1
+
+
+def test_the_next_recorder_learns_what_was_missed(wire: Wire) -> None:
+    """GIVEN messages that came while nobody listened THEN the next subscriber has them replayed, or counts them."""
+    at = wire.subscriber.stream.at()
+    wire.subscriber.close()
+    wire.publisher.send(1, stored("maps", 1), keep=False)
+    back = f"tcp://127.0.0.1:{wire.publisher.back_port}" if wire.subscriber._replay is not None else None
+    wire.subscriber = Subscriber(f"tcp://127.0.0.1:{wire.publisher.port}", {"worker": "w"}, wire.time, back)
+    wire.subscriber.stream.resume(at)
+    numbers = itertools.count(2)
+
+    def send() -> None:
+        seq = next(numbers)
+        wire.publisher.send(seq, stored("maps", seq))
+
+    wire.until(lambda: bool(wire.total.losses) or wire.subscriber._asked_s is not None, send)
+    if back is not None:
+        wire.publisher.replay()
+    wire.until(lambda: len(wire.hashes()) + sum(count for _, count, _ in wire.total.losses) == max(wire.publisher.sent))
+    assert (wire.hashes()[0] == 1) == (back is not None)
+    assert bool(wire.total.losses) == (back is None)
 
 
 def test_a_restart(wire: Wire) -> None:

@@ -19,7 +19,7 @@ END = (-1).to_bytes(8, "big", signed=True)
 
 
 class Subscriber:
-    """Follows one publisher.
+    """Follows one publisher. Its stream's mark is the number of the last message, so the next recorder sees what it missed.
 
     Args:
         endpoint: Where it publishes (tcp://127.0.0.1:5557).
@@ -35,7 +35,6 @@ class Subscriber:
         self.stream = self._index.stream
         self.resident = self._index.resident
         self._clock = clock
-        self._last: int | None = None
         self._held: list[tuple[int, bytes]] = []
         self._asked_s: float | None = None
         self._context = zmq.Context()
@@ -73,16 +72,16 @@ class Subscriber:
             if len(self._held) >= HIGH_WATER:
                 self._give_up(batch)
             return
-        if self._last is not None and seq <= self._last:
+        if self.stream.mark is not None and seq <= self.stream.mark:
             batch.restarts.append(f"{self.endpoint}: events count from {seq} again")
             self.resident.forget()
-        elif self._last is not None and seq > self._last + 1:
+        elif self.stream.mark is not None and seq > self.stream.mark + 1:
             if self._replay is not None:
-                self._replay.send_multipart([b"", (self._last + 1).to_bytes(8, "big")])
+                self._replay.send_multipart([b"", (self.stream.mark + 1).to_bytes(8, "big")])
                 self._asked_s = self._clock.monotonic_s()
                 self._held = [(seq, payload)]
                 return
-            self._lose(seq - self._last - 1, batch)
+            self._lose(seq - self.stream.mark - 1, batch)
         self._apply(seq, payload, batch)
 
     def _take_replay(self, batch: Batch) -> None:
@@ -100,9 +99,9 @@ class Subscriber:
                 self._give_up(batch)
                 return
             seq = int.from_bytes(frames[-2], "big")
-            if self._last is not None and self._last < seq < first_held:
-                if seq > self._last + 1:
-                    self._lose(seq - self._last - 1, batch)
+            if self.stream.mark is not None and self.stream.mark < seq < first_held:
+                if seq > self.stream.mark + 1:
+                    self._lose(seq - self.stream.mark - 1, batch)
                 self._apply(seq, frames[-1], batch)
         if self._clock.monotonic_s() - self._asked_s >= REPLAY_S:
             self._give_up(batch)
@@ -113,11 +112,11 @@ class Subscriber:
         for number, (seq, payload) in enumerate(held):
             self._arrived(seq, payload, batch)
             if self._asked_s is not None:
-                if number == 0 and self._last is not None:
+                if number == 0 and self.stream.mark is not None:
                     # The same gap again: it cannot be filled.
                     self._asked_s = None
                     self._held = []
-                    self._lose(seq - self._last - 1, batch)
+                    self._lose(seq - self.stream.mark - 1, batch)
                     self._apply(seq, payload, batch)
                     continue
                 self._held += held[number + 1 :]
@@ -128,7 +127,7 @@ class Subscriber:
         self.resident.forget()
 
     def _apply(self, seq: int, payload: bytes, batch: Batch) -> None:
-        self._last = seq
+        self.stream.mark = seq
         try:
             events = decode(payload)
         except BadEvents as error:
