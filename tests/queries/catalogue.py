@@ -28,8 +28,8 @@ named as in [collecting.md](collecting.md): the agent ([agent.md](agent.md)), pr
 nvml, host, otlp.
 Times are UTC, sizes bytes; NULL is "not observed". Parameters are options, `--window-s 30` for `window_s`.
 
-Those marked portable keep to SQL that other engines read. A test runs them in SQLite too, with equal rows; on Spark,
-ClickHouse and Trino they have not been run.
+Those marked portable keep to SQL that other engines read. A test runs them in SQLite and in
+DataFusion too, with equal rows; on Spark, ClickHouse and Trino they have not been run.
 
 | query | question | needs |
 |---|---|---|

@@ -167,7 +167,7 @@ def _known(name: str, given: dict[str, str]) -> str:
     try:
         found = queries.load("postmortem", name)
     except KeyError:
-        hint = closest(name, queries.names("postmortem"))
+        hint = closest(name, queries.names("postmortem")) or "`oomctl query --list` names them"
         raise OomctlError(f"no query named {name!r}", hint, ExitCode.USAGE) from None
     for key in given:
         if key not in found.params:
