@@ -14,6 +14,12 @@ START_US = 1_780_000_000_000_000
 SECONDS = 300
 RATE = 4.0
 LEAK = 2048.0
+ENDS_US = [START_US + round(s * 1e6) for s in np.random.default_rng(4).uniform(0, SECONDS, round(RATE * SECONDS))]
+"""Of a Poisson process: they come in bursts, and what each leaves behind does too."""
+
+
+def ended(second: float) -> int:
+    return sum(end <= START_US + second * 1e6 for end in ENDS_US)
 
 
 def resident(stream: str, values: list[float]) -> list[Row]:
@@ -35,7 +41,7 @@ def found(*rows: list[Row]) -> dict[str, Leak]:
     connection = storage.connect()
     try:
         storage.load_rows(connection, [row for each in rows for row in each])
-        span = leaks(connection, START_US, START_US + SECONDS * 1_000_000, RATE)
+        span = leaks(connection, START_US, START_US + SECONDS * 1_000_000, ENDS_US)
         return {one.whose: one for one in span}
     finally:
         connection.close()
@@ -45,7 +51,7 @@ def test_bytes_per_request_are_found_with_their_interval_and_what_settles_is_no_
     draw = np.random.default_rng(5)
     noise = draw.normal(0, 20_000, (3, SECONDS))
     told = found(
-        resident("leaks", [1e9 + RATE * LEAK * second + noise[0, second] for second in range(SECONDS)]),
+        resident("leaks", [1e9 + LEAK * ended(second) + noise[0, second] for second in range(SECONDS)]),
         resident("steady", [1e9 + noise[1, second] for second in range(SECONDS)]),
         # An arena that fills within a minute and a half, and then stays.
         resident("fills", [1e9 + 4e6 * (1 - math.exp(-second / 15)) + noise[2, second] for second in range(SECONDS)]),

@@ -33,6 +33,7 @@ class Rig:
     Attributes:
         lives: Folders of the lives that the present step has seen.
         died: Recorders of those that ended in it by themselves.
+        ends_us: When the requests of the last try ended, microseconds since 1970.
     """
 
     def __init__(self, settings: Settings, folder: Folder, experiment: Experiment, say: Callable[[str], None]) -> None:
@@ -41,6 +42,7 @@ class Rig:
         self.terms = Terms(settings.slo, settings.share, floors)
         self.lives: list[Path] = []
         self.died: list[Recorder] = []
+        self.ends_us: list[int] = []
         self._told: dict[tuple[str, str], str] = {}
         self._life: Life | None = None
         self._ending = ExitStack()
@@ -126,7 +128,7 @@ class Rig:
         model, _ = self.life.model
         load = Aiperf(self.life.url, model, self.folder.root / "aiperf", seed)
         begun_s = time.monotonic()
-        found = attempt(self.life, load, name or lengths.name, rate_per_s, planned, self.terms, cancel)
+        found, self.ends_us = attempt(self.life, load, name or lengths.name, rate_per_s, planned, self.terms, cancel)
         said = f"{found.broke} broke: {found.reason}" if found.broke else f"{found.good} of {found.requests} good"
         self.say(f"{found.load} at {rate_per_s:.3g}/s: {said} ({time.monotonic() - begun_s:.0f} s)")
         return found

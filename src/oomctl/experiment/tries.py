@@ -42,7 +42,7 @@ def attempt(
     calls: Sequence[Call],
     terms: Terms,
     cancel: Cancel | None = None,
-) -> Try:
+) -> tuple[Try, list[int]]:
     """Send calls to a worker that has nothing else to do, and say what gave way.
 
     Args:
@@ -53,6 +53,9 @@ def attempt(
         calls: In order of time.
         terms: By what it is judged.
         cancel: Who hangs up.
+
+    Returns:
+        The try, and when its requests ended, microseconds since 1970.
     """
     life.quiet()
     watch = life.watch
@@ -71,7 +74,9 @@ def attempt(
     looks = [replace(look, s=look.s + shift_s) for look in watch.looks]
     found = _judged(sent.answers, looks, terms, calls, tripped, shift_s)
     first = replace(before, s=0.0) if before is not None else None
-    return _summed(name, rate_per_s, sent.answers, looks, first, terms.slo, found, stopped_in_s)
+    begun_us = (sent.begun_s or 0.0) * 1e6 + time.time_ns() / 1e3 - time.monotonic_ns() / 1e3
+    ends_us = [round(begun_us + answer.ended_s * 1e6) for answer in sent.answers]
+    return _summed(name, rate_per_s, sent.answers, looks, first, terms.slo, found, stopped_in_s), ends_us
 
 
 def _judged(

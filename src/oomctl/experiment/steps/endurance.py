@@ -31,11 +31,11 @@ def steady(rig: Rig) -> Outcome:
     with recording(rig.life.recorder.recording) as connection:
         # The load began when its sender did, which takes a while.
         from_us = max(begun_us, ended_us - round(one.elapsed_s * 1e6))
-        found = leaks(connection, from_us, ended_us, one.requests / one.elapsed_s) if connection is not None else []
+        found = leaks(connection, from_us, ended_us, rig.ends_us) if connection is not None else []
     growing, told = [each for each in found if each.grows], [each for each in found if each.grows is not None]
     figures: Figures = {
         "rate_per_s": rate, "steady_s": seconds, "preemptions": one.preemptions,
-        "resolved_bytes_per_request": min((_half(each) for each in told), default=None),
+        "resolved_bytes_per_request": max((_half(each) for each in told), default=None),
     }  # fmt: skip
     if (bad := broken([one])) is not None:
         return replace(bad, figures=figures, leaks=found)
