@@ -153,7 +153,8 @@ class Heap:
         return settings_of(self.snapshot.settings).expandable
 
     @property
-    def _helps(self) -> list[str]:
+    def helps(self) -> list[str]:
+        """What would have helped."""
         if self.fit is not None:
             return self.fit.helps
         return advice([self.why], settings_of(self.snapshot.settings)) if self.why is not None else []
@@ -174,7 +175,7 @@ class Heap:
                 FitMargin(cause=m.cause, reclaim_bytes=m.reclaim_bytes, sufficient=m.sufficient)
                 for m in (found.margins if found is not None else [])
             ),
-            helps=tuple(self._helps),
+            helps=tuple(self.helps),
             pools=tuple(map(_pool, self.pools[:MAX_POOLS])),
             components=self.held,
             cites=cite([self.row]),

@@ -33,7 +33,7 @@ def size(amount: int | None) -> str:
         return f"{sign}{value} B"
     if value < MIB:
         return f"{sign}{value / 2**10:.0f} KiB"
-    if value < GIB:
+    if value < GIB - MIB // 2:  # else it would be printed as 1024 MiB
         return f"{sign}{value / MIB:.0f} MiB" if value >= 10 * MIB else f"{sign}{value / MIB:.2f} MiB"
     return f"{sign}{value / GIB:.2f} GiB"
 

@@ -17,8 +17,9 @@ WITH inside AS (
     SELECT
         stream, snapshot_id, device_id, segment_address,
         CAST(sum(size_bytes) FILTER (state <> 'inactive') AS BIGINT) AS used_bytes,
-        CAST(sum(size_bytes) FILTER (state = 'inactive') AS BIGINT) AS free_bytes,
-        count(*) FILTER (state = 'inactive') AS free_blocks, max(size_bytes) FILTER (state = 'inactive') AS largest_bytes
+        CAST(coalesce(sum(size_bytes) FILTER (state = 'inactive'), 0) AS BIGINT) AS free_bytes,
+        count(*) FILTER (state = 'inactive') AS free_blocks,
+        coalesce(max(size_bytes) FILTER (state = 'inactive'), 0) AS largest_bytes
     FROM block
     GROUP BY stream, snapshot_id, device_id, segment_address
 )

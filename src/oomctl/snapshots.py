@@ -23,6 +23,8 @@ _HEADS = re.compile(
     rb'|\s*\{\s*"(segments|device_traces|allocator_settings|external_annotations)"\s*:'
     rb'|\s*\[\s*\{\s*"device"\s*:\s*\d+\s*,\s*"address"\s*:'
 )
+_OWN_KEYS = (b'"total_size"', b'"segment_type"', b'"blocks"')
+"""Of a segment: together nothing else has them, whatever key a document begins with."""
 _RANK = re.compile(r"rank[_-]?(\d{1,5})", re.IGNORECASE)
 
 
@@ -77,9 +79,9 @@ def looks_like_snapshot(head: bytes) -> bool:
     """Whether a file begins like a pickle of a list or a dict, or like a snapshot's JSON.
 
     Args:
-        head: Its first bytes, HEAD_BYTES where it has so many.
+        head: Its first bytes, HEAD_BYTES where it has so many; more find a JSON document that begins with other keys.
     """
-    return _HEADS.match(head) is not None
+    return _HEADS.match(head) is not None or (head.lstrip()[:1] in (b"{", b"[") and all(key in head for key in _OWN_KEYS))
 
 
 def load_snapshot_file(target: "Target", name: str, stream: io.BufferedReader, path: str | None) -> "Input | None":

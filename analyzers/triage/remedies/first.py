@@ -56,6 +56,11 @@ def now(case: Case, incident: Incident, changes: list[Remedy]) -> Iterator[Remed
         )
     elif incident.oom_class == "prefill_spike":
         yield Remedy(when="now", action=f"Restart, and {_hold_back(case)}.")
+    elif incident.verdict == "oom" and incident.oom_class is None and case.heap is not None and case.heap.helps:
+        why = (case.heap.why or "").replace("_", " ")
+        yield Remedy(
+            when="now", action=f"The class is not decided; the allocator's snapshot says {why}: {case.heap.helps[0]}."
+        )
     elif incident.verdict == "oom" and incident.oom_class is None and incident.resource == "device":
         yield Remedy(
             when="now",

@@ -5,19 +5,18 @@ that are not known here are not looked at.
 """
 
 from array import array
-from collections.abc import Iterable
 from itertools import repeat
 from operator import itemgetter
 from typing import Any, Literal
 
 from oomctl.collectors.artifacts.torch_snapshot.load import HINT
+from oomctl.collectors.artifacts.torch_snapshot.sound import bound, problems, refuse_repeated
 from oomctl.collectors.artifacts.torch_snapshot.stacks import Stacks
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.heap import DEFAULT_POOL, UNKNOWN, Block, History, PoolId, Segment, Snapshot, State
 from oomctl.schemas.rows import LAST_US
 
 MAX_INTEGER = 2**63 - 1
-MAX_SUM = 2**62
 SPARE_VISITS = 1 << 20
 PART = 4096
 """Entries that are read at once: so few stay in the processor's cache from one column to the next."""
@@ -64,9 +63,10 @@ class _Reader:
         if type(document) is not dict or type(document.get("segments")) is not list:
             raise ValueError("it has no list of segments")
         self._spend(len(document["segments"]))
+        refuse_repeated(document["segments"], "a segment")
         segments = [self._segment(_dict(entry, "a segment")) for entry in document["segments"]]
-        _bound(block.size_bytes for segment in segments for block in segment.blocks)
-        _bound(segment.total_bytes for segment in segments)
+        bound(block.size_bytes for segment in segments for block in segment.blocks)
+        bound(segment.total_bytes for segment in segments)
         settings = document.get("allocator_settings")
         settings = settings if type(settings) is dict else {}
         traces = document.get("device_traces") or []
@@ -89,13 +89,14 @@ class _Reader:
             for key, value in (*_pairs(settings), *each.items())
             if type(value) in (str, int, float, bool)
         }
-        return Snapshot(name, segments, histories, self._stacks.stacks, self._stacks.frames, scalars, _problems(segments))
+        return Snapshot(name, segments, histories, self._stacks.stacks, self._stacks.frames, scalars, problems(segments))
 
     def _segment(self, entry: dict[str, Any]) -> Segment:
         blocks = entry.get("blocks")
         if type(blocks) is not list:
             raise ValueError("a segment has no list of blocks")
         self._spend(len(blocks))
+        refuse_repeated(blocks, "a block")
         address = _integer(entry, "address")
         at = address
         read = []
@@ -109,7 +110,7 @@ class _Reader:
             device=_integer(entry, "device", 0),
             address=address,
             total_bytes=total,
-            stream=_integer(entry, "stream", 0),
+            stream=_stream(entry),
             size_class=kind,
             pool=_pool(entry.get("segment_pool_id")) or DEFAULT_POOL,
             expandable=entry.get("is_expandable") is True,
@@ -142,7 +143,7 @@ class _Reader:
             part = entries[start : start + PART]
             entries[start : start + PART] = repeat(None, len(part))
             self._part(history, part)
-        _bound(history.sizes_bytes)
+        bound(history.sizes_bytes)
         return history
 
     def _part(self, history: History, entries: list[Any]) -> None:
@@ -160,16 +161,10 @@ class _Reader:
         history.actions += actions
         history.addresses += _column(entries, "addr")
         history.sizes_bytes += _column(entries, "size")
-        history.streams += _column(entries, "stream")
+        history.streams += _streams(entries)
         history.times_us += _column(entries, "time_us", LAST_US)
         history.device_free_bytes += _free_at_ooms(entries, actions)
         history.stacks += self._stacks.intern_all(entries)
-
-
-def _bound(sizes: Iterable[int]) -> None:
-    """Sums are kept in 64 bits: sizes that add up to more than all that a program could ever ask for are none."""
-    if sum(sizes) > MAX_SUM:
-        raise ValueError("its sizes add up to more than any device could have held")
 
 
 def _free_at_ooms(entries: list[dict[str, Any]], actions: list[str]) -> "array[int]":
@@ -195,6 +190,24 @@ def _column(entries: list[dict[str, Any]], key: str, last: int = MAX_INTEGER) ->
     return array("q", [value if UNKNOWN <= value <= last else UNKNOWN for value in told])
 
 
+def _streams(entries: list[dict[str, Any]]) -> "array[int]":
+    """A stream is the value of a pointer: one with its highest bit set was written as a negative number."""
+    try:
+        told = array("q", list(map(itemgetter("stream"), entries)))
+        if min(told) >= UNKNOWN:
+            return told
+    except (KeyError, TypeError, OverflowError):
+        return _column(entries, "stream")
+    return array("q", [value if value == UNKNOWN else value & MAX_INTEGER for value in told])
+
+
+def _stream(entry: dict[str, Any]) -> int:
+    value = entry.get("stream", 0)
+    if type(value) is int and -(2**63) <= value < 0:
+        return value & MAX_INTEGER
+    return _integer(entry, "stream", 0)
+
+
 def _integer(entry: dict[str, Any], key: str, default: int | None = None) -> int:
     value = entry.get(key, default)
     if type(value) is not int or not 0 <= value <= MAX_INTEGER:
@@ -216,8 +229,3 @@ def _pool(value: Any) -> PoolId | None:
     if type(value) in (tuple, list) and len(value) == 2 and all(type(part) is int and 0 <= part < 2**63 for part in value):
         return (value[0], value[1])
     return None
-
-
-def _problems(segments: list[Segment]) -> list[str]:
-    wrong = sum(sum(block.size_bytes for block in segment.blocks) != segment.total_bytes for segment in segments)
-    return [f"the blocks of {wrong:,} of {len(segments):,} segments do not add up to their sizes"] if wrong else []

@@ -154,11 +154,13 @@ def _report(one: Report, width: int) -> str:
             f"{human(pool.inactive_bytes):>12} {human(pool.largest_free_block_bytes):>13} {pool.segments:>9}  "
             f"{pool.size_class}, pool {pool.pool}, stream {pool.stream}"
         )
+    lines += _more(len(one.pools), "pool")
     when = "in the snapshot" if one.at.index is None else f"{at_event(one.at.index)} ({one.at.what})"
     lines += ["", f"WHO HELD MEMORY {when}, by {one.grouping}"]
     for share in one.holders[:SHOWN]:
         kind = f"{share.component:<11} " if one.grouping == "stack" else ""
         lines.append(_cut(f"  {human(share.bytes):>12} {share.blocks:>7}  {kind}{escape(share.name)}", width))
+    lines += _more(len(one.holders), "holder")
     lines += ["", *(_cut(f"note: {escape(note)}", 400) for note in one.notes)] if one.notes else []
     return "\n".join(lines) + "\n"
 
@@ -189,6 +191,11 @@ def _fit(found: Fit) -> list[str]:
     if found.also:
         lines.append(f"  enough too: {', '.join(found.also)}")
     return lines + [f"  would help: {text}" for text in found.helps]
+
+
+def _more(count: int, what: str) -> list[str]:
+    """That a table goes on; --json has all of its rows."""
+    return [f"  and {plural(count - SHOWN, f'more {what}')}: see --json"] if count > SHOWN else []
 
 
 def _signed(count: int) -> str:
