@@ -12,6 +12,7 @@ HORIZONS = (0, 32, 64, 128, 192, 320, 512)
 """Output tokens from now on, at which the pool is looked at. Beyond the last one few of those that run now are left."""
 STRETCHES = tuple(pairwise((*HORIZONS, 768)))
 """From one horizon to the next: who is there at its begin has grown by its end."""
+LAST = STRETCHES[-1][1]
 LAG = HORIZONS[1]
 
 
@@ -64,26 +65,34 @@ class Forecast(Policy):
         rounded = request.prompt_tokens + block_tokens - 1
         first = rounded // block_tokens - found_blocks
         shift = int((request.prompt_tokens - found_blocks * block_tokens) / state.prefill_tokens_per_s / state.tpot_s)
+        if branches == 1:
+            whole = (rounded + (most if most < LAST else LAST)) // block_tokens - found_blocks
+        else:
+            whole = blocks_of(request.prompt_tokens, min(most, LAST), branches, block_tokens) - found_blocks
+        widest = 0.25 * whole * whole
         peak = 0.0
         for then, reach, top, slope, ceiling in self._stretches:
-            then -= shift
+            if top + whole + slope * widest <= peak:
+                continue  # whatever share of it is still there then, another moment is worse
             reach -= shift
             if reach <= 0:
                 top += first
                 ceiling += first
-            elif then < most:
-                if reach > most:
-                    reach = most
-                if branches == 1:
-                    blocks = (rounded + reach) // block_tokens - found_blocks
-                else:
-                    blocks = blocks_of(request.prompt_tokens, reach, branches, block_tokens) - found_blocks
-                ceiling += blocks
-                if then <= 0:
-                    top += blocks
-                else:
-                    held = blocks * stays[then]
-                    top += held + slope * held * (blocks - held)
+            else:
+                then -= shift
+                if then < most:
+                    if reach > most:
+                        reach = most
+                    if branches == 1:
+                        blocks = (rounded + reach) // block_tokens - found_blocks
+                    else:
+                        blocks = blocks_of(request.prompt_tokens, reach, branches, block_tokens) - found_blocks
+                    ceiling += blocks
+                    if then <= 0:
+                        top += blocks
+                    else:
+                        held = blocks * stays[then]
+                        top += held + slope * held * (blocks - held)
             if top > ceiling:
                 top = ceiling
             if top > peak:

@@ -7,7 +7,8 @@ from oomctl.analyzers.capacity.admission.state import Outlook, Policy, Running, 
 class Oracle(Policy):
     """Follows all running requests to their known ends, at the pool's pace, and takes the highest point.
 
-    Blocks only fall when a request ends, so the highest point lies just before an end.
+    Blocks only fall when a request ends, so the highest point lies just before an end. The first point above the limit
+    decides, and is not followed further.
     """
 
     name = "oracle"
@@ -15,12 +16,16 @@ class Oracle(Policy):
     def outlook(self, state: State, request: Request, found_blocks: int) -> Outlook:
         begin_s = state.now_s + state.prefill_s(request, found_blocks)
         output_tokens = _known(request)
+        limit = state.limit_blocks
+        now = state.used_blocks + blocks_of(request.prompt_tokens, 0, request.branches, state.block_tokens) - found_blocks
+        if now > limit:
+            return now, output_tokens
         courses = [each.kept for each in state.running.values()]
         courses.append((begin_s + output_tokens * state.tpot_s, begin_s, request, found_blocks))
         apart = state.used_blocks - state.named_blocks
         top = apart + sum(blocks_of(each.prompt_tokens, _known(each), each.branches, state.block_tokens) - found
                           for _, _, each, found in courses)  # fmt: skip
-        if top <= state.limit_blocks:
+        if top <= limit:
             return top, output_tokens  # even if all reached their ends together
         courses.sort(key=lambda course: course[0])
         tpot_s, block_tokens, peak = state.tpot_s, state.block_tokens, 0
@@ -30,6 +35,8 @@ class Oracle(Policy):
                 generated = min(_known(each), int((end_s - each_begin_s) / tpot_s + 1e-6))
                 held += blocks_of(each.prompt_tokens, generated, each.branches, block_tokens) - found
             peak = max(peak, held)
+            if apart + peak > limit:
+                break
         return apart + peak, output_tokens
 
     def entered(self, state: State, running: Running) -> None:

@@ -132,14 +132,18 @@ class State:
         holders = self._holders.get(request.scope)
         if not holders or prefix[0] not in holders:
             return 0
-        low, high = 1, min(len(prefix), self._shareable(request))
+        low, high = 1, self._shareable(request)
+        if high > len(prefix):
+            high = len(prefix)
+        if low > high:
+            return 0
         while low < high:
             middle = (low + high + 1) // 2
             if prefix[middle - 1] in holders:
                 low = middle
             else:
                 high = middle - 1
-        return min(low, high) * self.hash_blocks
+        return low * self.hash_blocks
 
     def _shareable(self, request: Request) -> int:
         return (request.prompt_tokens - 1) // (self.block_tokens * self.hash_blocks)
