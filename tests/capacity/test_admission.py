@@ -220,19 +220,6 @@ def test_early_rejection_looks_at_the_moment_when_the_prompt_is_done() -> None:
     assert decide(state, Request("b", 900, 100)).action == "admit", "by the end of its prefill the other has gone"
 
 
-def test_a_forecast_sees_that_requests_end_before_others_have_grown() -> None:
-    # Each of 20 ends within 100 tokens: all at their ends together would not fit, and never are.
-    outputs = list(range(1, 101))
-    taken = {}
-    for policy in (Quantile(Outputs(outputs), 0.95), Forecast(Outputs(outputs))):
-        state = State(150, policy)
-        for number in range(20):
-            state.enter(Request(str(number), 64, 100))
-            state.produce(str(number), 5 * number)
-        taken[policy.name] = decide(state, Request("new", 64, 100)).reservation.peak_blocks
-    assert taken["forecast"] < taken["quantile"]
-
-
 @each_policy
 @settings(max_examples=15, deadline=None)
 @given(REQUESTS)
