@@ -17,7 +17,7 @@ PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo test test-fast test-engine test-experiment test-failures engine check format format-check lint types imports sql bench bench-command bench-compare bench-agent bench-capacity bench-live bench-recorder bench-snapshot accuracy accuracy-ledger docs audit fuzz clean wheel check-wheel zipapp soak
+.PHONY: help venv demo test test-fast test-engine test-experiment test-fleet test-failures engine check format format-check lint types imports sql bench bench-command bench-compare bench-agent bench-capacity bench-fleet bench-live bench-recorder bench-snapshot accuracy accuracy-ledger docs audit fuzz clean wheel check-wheel zipapp soak
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,10 @@ test-failures: $(STAMP) ## its failures, real ones, recorded and triaged without
 
 test-experiment: $(STAMP) ## whole capacity experiments on it (an hour; aiperf's load, where that is installed)
 	@engine="$(ENGINE)" && OOMCTL_ENGINE="$$engine" $(PYTHON) -m pytest tests/engine -m experiment -rs $(PYTEST_ARGS)
+
+test-fleet: $(STAMP) ## fleets on Ray, an S3 server and Spark, all of this machine (minutes; the first call installs them; Java 17)
+	@$(PYTHON) -c "import moto, pyspark, ray" 2>/dev/null || $(PIP_INSTALL) -e ".[fleet-test]"
+	@OOMCTL_FLEET=1 TZ=UTC $(PYTHON) -m pytest tests/fleet -m fleet $(PYTEST_ARGS)
 
 check: format-check lint types imports sql audit docs test ## everything a change must pass
 
@@ -111,6 +115,10 @@ zipapp: wheel ## one file for a bare node with this Python: build/oomctl.pyz (mi
 	@$(BIN)/shiv -E -c oomctl -p "/usr/bin/env python3" --preamble deploy/zipapp_preamble.py --compressed \
 	    -o build/oomctl.pyz build/wheel/*.whl >/dev/null
 	@$(PYTHON) -m tests.installed zipapp build/oomctl.pyz
+
+bench-fleet: $(STAMP) ## ten thousand worker-hours with planted incidents, local and on Ray (installs Ray; half an hour and more)
+	@$(PYTHON) -c "import ray" 2>/dev/null || $(PIP_INSTALL) -e ".[ray]"
+	@$(PYTHON) -m benchmarks.fleet
 
 accuracy: $(STAMP) ## how often a stated confidence is right
 	@$(PYTHON) -m benchmarks.accuracy

@@ -4,6 +4,8 @@ A unit whose process dies (killed for its memory, or by a defect of a library) i
 unit is blamed for it; then it is given up and counted.
 """
 
+import importlib
+import logging
 import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -84,14 +86,14 @@ def ray(units: Iterable[Unit], judge: Judge, address: str | None = None, jobs: i
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
-        import ray as api
+        api: Any = importlib.import_module("ray")
     except ImportError:
         raise OomctlError("Ray is not installed", "pip install 'oomctl[ray]'", ExitCode.ENVIRONMENT) from None
     options: dict[str, Any] = (
         {"address": address} if address else {"num_cpus": jobs or _cores(), "include_dashboard": False}
     )
     try:
-        api.init(log_to_driver=False, logging_level="error", **options)
+        api.init(log_to_driver=False, logging_level=logging.ERROR, **options)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise OomctlError(
