@@ -36,7 +36,8 @@ def record(_model: Path, folder: Path) -> Iterator[Result]:
     tail = pack_texts("cmpl-" + "0" * 32 + "-0-" + "0" * 8)
 
     def write() -> None:
-        ring.put(REQUEST, REQUEST.pack(5, 0, 1.0, 17, 500, 64, 128, 1, 101, 37, 7, 1, tail))
+        place, now_ns, spilled = ring.place + 1, time.monotonic_ns(), ring.spilled
+        ring.append(REQUEST.pack(REQUEST.word, place, now_ns, spilled, 5, 0, 1.0, 17, 500, 64, 128, 1, 101, 37, 7, 1, tail))
 
     def nothing() -> None:
         return

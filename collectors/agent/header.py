@@ -10,9 +10,10 @@ from typing import Any, BinaryIO, cast
 from zlib import crc32
 
 from oomctl.collectors.agent.layout import (
+    CHECKSUM,
+    CHECKSUMS,
     CONTROL_OFFSET,
     COUNTER,
-    CRC,
     DROPPED_OFFSET,
     ERRORS_OFFSET,
     HEADER,
@@ -21,7 +22,6 @@ from oomctl.collectors.agent.layout import (
     MAGIC,
     SLOT_BYTES,
     STATE_OFFSET,
-    VERSION,
 )
 from oomctl.collectors.agent.process import boot_id, start_ticks
 from oomctl.schemas.errors import OomctlError
@@ -32,6 +32,7 @@ class Header:
     """What a ring file says of itself.
 
     Attributes:
+        version: Of its layout.
         capacity: Slots.
         pid: Process that wrote it, in its own namespace.
         thread_id: Thread that made it; after its end another one may write it.
@@ -52,6 +53,7 @@ class Header:
         errors: Exceptions that the agent kept from the engine.
     """
 
+    version: int
     capacity: int
     pid: int
     thread_id: int
@@ -85,14 +87,13 @@ def read_header(view: mmap.mmap, path: Path) -> Header:
     found: dict[str, Any] = dict(zip(HEADER_FIELDS, HEADER.unpack_from(view, 0), strict=True))
     if found.pop("magic") != MAGIC:
         raise OomctlError(f"no ring file ({path})")
-    version = found.pop("version")
-    if version != VERSION:
+    if (version := found["version"]) not in CHECKSUMS:
         raise OomctlError(
-            f"ring layout {version}, this oomctl reads {VERSION} ({path})",
+            f"ring layout {version}, this oomctl reads {min(CHECKSUMS)} to {max(CHECKSUMS)} ({path})",
             "read it with the version of oomctl that the worker has",
         )
     sizes = found.pop("header_bytes"), found.pop("slot_bytes")
-    whole = CRC.unpack_from(view, HEADER.size)[0] == crc32(view[: HEADER.size])
+    whole = CHECKSUM.unpack_from(view, HEADER.size)[0] == crc32(view[: HEADER.size])
     if not whole or sizes != (HEADER_BYTES, SLOT_BYTES) or found["capacity"] < 2:
         raise OomctlError(f"damaged ring file: its header is not whole ({path})")
     if len(view) < HEADER_BYTES + found["capacity"] * SLOT_BYTES:

@@ -1,10 +1,12 @@
 """What goes out of a KV block pool and comes back, counted where it happens."""
 
+import struct
 from collections.abc import Callable
 from typing import Any
 
 from oomctl.collectors.agent.guard import Patches
-from oomctl.collectors.agent.layout import pack_texts
+from oomctl.collectors.agent.kinds import KV_POOL
+from oomctl.collectors.agent.layout import HEAD_AFTER_CHECKSUM, NULL_I32, NULL_I64, pack_texts
 
 GIVES = ("free_blocks",)
 """The pool's methods that give blocks back."""
@@ -13,73 +15,127 @@ NEWER_GIVES = ("unpin_blocks",)
 TAKE = "touch"
 """The method that takes blocks out of the prefix cache, in scheduling or (for a transfer) at any time."""
 
+_SIZES = struct.Struct("<ii")
+_BYTES = struct.Struct("<qq")
+_pack = struct.Struct(f"{HEAD_AFTER_CHECKSUM}{_SIZES.size}sii{_BYTES.size}sqq32s{KV_POOL.room}s").pack
+"""KV_POOL.pack with what never or rarely changes packed before: the first two values, 5th and 6th, the last four."""
+
 
 class PoolTotals:
-    """Counts one block pool. From `attach` on, `allocated - freed` is what the pool itself calls used.
+    """Counts one block pool.
 
-    A scheduling takes blocks for one request after the other. So what goes out in it is not counted one by one, but after
-    it, by how many more are used than before, and how many came back meanwhile.
+    What came back is counted as it comes. What went out follows from it, and from the pool's own count; how many blocks
+    that should leave free is kept apart, so that a move on a way that is not known here shows. A scheduling takes blocks
+    for one request after the other: it is believed as a whole.
 
     Args:
         pool: The engine's block pool; its null block counts as neither total nor used.
+        block_size: Tokens of a block, or NULL.
+        bytes_per_block: Over all layers of one rank, or NULL.
         group: Its number where there are several.
 
     Attributes:
-        pool: As given.
-        tail: Tier and group, packed once.
+        queue: Of its free blocks, with their number.
         total: Its blocks.
-        allocated: Blocks that went out so far.
         freed: Blocks that came back so far.
+        expected_free: Blocks that should be free.
     """
 
-    __slots__ = ("allocated", "freed", "pool", "tail", "total")
+    __slots__ = ("_bytes", "_pool", "_sizes", "_tail", "expected_free", "freed", "queue", "total")
 
-    def __init__(self, pool: Any, group: str | None = None) -> None:
-        self.pool = pool
-        self.tail = pack_texts("device", group)
+    def __init__(self, pool: Any, block_size: int, bytes_per_block: int, group: str | None = None) -> None:
+        self._pool = pool
+        self.queue = pool.free_block_queue
         self.total = len(pool.blocks) - 1
-        self.allocated = 0
         self.freed = 0
+        self._sizes = _SIZES.pack(block_size, self.total)
+        self._bytes = _BYTES.pack(bytes_per_block, NULL_I64 if block_size == NULL_I32 else self.total * block_size)
+        self._tail = pack_texts("device", group)
+        self.rebase()
 
     @property
     def free(self) -> int:
         """Free blocks by the pool's own count, cached ones that can be evicted among them."""
-        return int(self.pool.free_block_queue.num_free_blocks)
+        return int(self.queue.num_free_blocks)
 
     def attach(self, patches: Patches) -> None:
         """Count from now on."""
         self.rebase()
-        for name in GIVES + tuple(name for name in NEWER_GIVES if hasattr(self.pool, name)):
-            patches.wrap(self.pool, name, self._giving)
-        patches.wrap(self.pool, TAKE, self._taking)
+        for name in GIVES + tuple(name for name in NEWER_GIVES if hasattr(self._pool, name)):
+            patches.wrap(self._pool, name, self._giving)
+        patches.wrap(self._pool, TAKE, self._taking)
 
     def rebase(self) -> None:
-        """Begin anew from what the pool says; likewise after a scheduling, if it was right before."""
-        self.allocated = self.freed + self.total - self.free
+        """Begin anew from what the pool says."""
+        self.expected_free = self.free
+
+    def pack(self, place: int, now_ns: int, spilled: int, counters: bytes) -> bytes:
+        """Its KV_POOL record.
+
+        Args:
+            place: Of its slot, likewise `now_ns` and `spilled`.
+            counters: Preempted requests and tokens, tokens computed again and from the prefix cache (`Admissions`).
+        """
+        free = self.queue.num_free_blocks
+        used, freed = self.total - free, self.freed
+        return _pack(
+            KV_POOL.word,
+            place,
+            now_ns,
+            spilled,
+            self._sizes,
+            free,
+            used,
+            self._bytes,
+            freed + used,
+            freed,
+            counters,
+            self._tail,
+        )
 
     def _giving(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        queue = self.queue
+
         def give(*args: Any, **kwargs: Any) -> Any:
-            before = self.free
+            before = queue.num_free_blocks
             result = original(*args, **kwargs)
-            self.freed += self.free - before
+            back = queue.num_free_blocks - before
+            self.freed += back
+            self.expected_free += back
             return result
 
         return give
 
     def _taking(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        queue = self.queue
+
         def take(*args: Any, **kwargs: Any) -> Any:
-            before = self.free
+            before = queue.num_free_blocks
             result = original(*args, **kwargs)
-            self.allocated += before - self.free
+            self.expected_free += queue.num_free_blocks - before
             return result
 
         return take
 
 
-def find_pools(manager: Any) -> list[PoolTotals]:
-    """Each block pool of a KV cache manager once, the main one first."""
+def find_pools(scheduler: Any) -> list[PoolTotals]:
+    """Each block pool of a scheduler's KV cache manager once, the main one first."""
+    manager = scheduler.kv_cache_manager
+    block_size = int(getattr(scheduler, "block_size", 0)) or NULL_I32
+    bytes_per_block = _bytes_per_block(getattr(scheduler, "kv_cache_config", None))
     coordinator = getattr(manager, "coordinator", None)
     managers = getattr(coordinator, "single_type_managers", ())
     found = [manager.block_pool, *(getattr(one, "block_pool", None) for one in managers)]
-    unique = list({id(pool): pool for pool in found if pool is not None}.values())
-    return [PoolTotals(pool, str(number) if len(unique) > 1 else None) for number, pool in enumerate(unique)]
+    pools = list({id(pool): pool for pool in found if pool is not None}.values())
+    return [
+        PoolTotals(pool, block_size, bytes_per_block, str(number) if len(pools) > 1 else None)
+        for number, pool in enumerate(pools)
+    ]
+
+
+def _bytes_per_block(config: Any) -> int:
+    """Over all layers of one rank; NULL where the engine does not tell."""
+    tensors, blocks = getattr(config, "kv_cache_tensors", None), getattr(config, "num_blocks", 0)
+    if not tensors or not blocks:
+        return NULL_I64
+    return sum(int(tensor.size) for tensor in tensors) // int(blocks)

@@ -1,7 +1,7 @@
 """Reading rings, also while they are written and after their process was killed.
 
-A record counts only if its CRC holds and its place belongs to its slot. So a slot that was being written at the kill is
-seen and counted, and so is each record that the ring's end overtook before it was read.
+A record counts only if its checksum holds and its place belongs to its slot. So a slot that was being written at the
+kill is seen and counted, and so is each record that the ring's end overtook before it was read.
 """
 
 import mmap
@@ -14,6 +14,7 @@ from oomctl.collectors.agent.decode import Record, decode
 from oomctl.collectors.agent.header import Header, opened, read_header
 from oomctl.collectors.agent.kinds import KINDS
 from oomctl.collectors.agent.layout import (
+    CHECKSUMS,
     CONTINUATION,
     FLAG_CUT,
     HEADER_BYTES,
@@ -92,7 +93,7 @@ class RingReader:
         except OomctlError:
             self.close()
             raise
-        self._slots = RingSlots(self._map, header.capacity)
+        self._slots = RingSlots(self._map, header.capacity, CHECKSUMS[header.version])
         self._offset_ns = header.realtime_ns - header.monotonic_ns
         self._place = 0
         self._seq = 0

@@ -18,6 +18,7 @@ class Followed:
     Attributes:
         request: The engine's own object.
         tail: Its id and adapter, packed once.
+        is_long: They have no room in one slot.
         weight: How many requests it stands for.
         sampled_by: Why it is followed.
         blocks: KV blocks it holds.
@@ -30,27 +31,46 @@ class Followed:
     sampled_by: int
     blocks: int = 0
     awaits_token: bool = True
+    is_long: bool = field(init=False)
     prompt_tokens: int = field(init=False)
     max_output_tokens: int = field(init=False)
 
     def __post_init__(self) -> None:
+        self.is_long = len(self.tail) > REQUEST.room
         self.prompt_tokens = _count(getattr(self.request, "num_prompt_tokens", None))
         self.max_output_tokens = _count(getattr(self.request, "max_tokens", None))
+
+    def pack(
+        self, place: int, now_ns: int, spilled: int, event: int, step_id: int, delta: int, cached: int, scheduled: int
+    ) -> bytes:
+        """Its REQUEST record after `delta` more (or fewer) blocks.
+
+        Args:
+            place: Of its slot, likewise `now_ns` and `spilled`.
+            event: Which.
+            step_id: Of the step, or NULL.
+            delta: Blocks that it got.
+            cached: Tokens from the prefix cache, or NULL.
+            scheduled: Tokens that it is scheduled for, or NULL.
+        """
+        request = self.request
+        self.blocks = blocks = self.blocks + delta
+        return REQUEST.pack(
+            REQUEST.word, place, now_ns, spilled, event, self.sampled_by, self.weight, step_id, self.prompt_tokens, cached,
+            self.max_output_tokens, scheduled, request.num_computed_tokens, request.num_output_tokens, blocks, delta,
+            self.tail,
+        )  # fmt: skip
 
     def write(
         self, ring: Ring, event: int, step_id: int, delta: int = 0, cached: int = NULL_I32, scheduled: int = NULL_I32
     ) -> None:
-        """Record an event of it, after `delta` more (or fewer) blocks."""
+        """Record an event of it at once, after `delta` more (or fewer) blocks."""
         request = self.request
         self.blocks += delta
-        values = (
-            event, self.sampled_by, self.weight, step_id, self.prompt_tokens, cached, self.max_output_tokens, scheduled,
-            request.num_computed_tokens, request.num_output_tokens, self.blocks, delta,
+        ring.write(
+            REQUEST, self.tail, event, self.sampled_by, self.weight, step_id, self.prompt_tokens, cached,
+            self.max_output_tokens, scheduled, request.num_computed_tokens, request.num_output_tokens, self.blocks, delta,
         )  # fmt: skip
-        if len(self.tail) <= REQUEST.room:
-            ring.put(REQUEST, REQUEST.pack(*values, self.tail))
-        else:
-            ring.write(REQUEST, self.tail, *values)
 
 
 class Sampler:

@@ -6,9 +6,9 @@ What is written to the map is in the kernel's page cache, so it survives SIGKILL
 import mmap
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from zlib import crc32
+from zlib import adler32
 
 from oomctl.collectors.agent.layout import (
     BODY_BYTES,
@@ -20,11 +20,10 @@ from oomctl.collectors.agent.layout import (
     FLAG_CUT,
     HEADER_BYTES,
     MAX_PARTS,
-    SLOT_AFTER_CRC,
+    SLOT_AFTER_CHECKSUM,
     SLOT_BYTES,
     SLOT_WHOLE,
     STATE_OFFSET,
-    TWO_SLOTS,
     RecordKind,
     slot_word,
 )
@@ -33,9 +32,8 @@ Making = Callable[[], tuple[mmap.mmap, Path] | None]
 """Makes a ring's file, and maps it; None where there can be none."""
 
 _monotonic_ns = time.monotonic_ns
-_pack_slot = SLOT_AFTER_CRC.pack
+_pack_slot = SLOT_AFTER_CHECKSUM.pack
 _pack_whole = SLOT_WHOLE.pack
-_pack_two = TWO_SLOTS.pack
 
 
 class Ring:
@@ -44,9 +42,14 @@ class Ring:
     Args:
         capacity: Slots.
         make: Called at the first record.
+
+    Attributes:
+        path: The file, where there is one.
+        place: Of the last slot.
+        spilled: Slots so far that continued a record.
     """
 
-    __slots__ = ("_capacity", "_make", "_map", "_spilled", "path", "place")
+    __slots__ = ("_capacity", "_make", "_map", "path", "place", "spilled")
 
     def __init__(self, capacity: int, make: Making) -> None:
         self._capacity = capacity
@@ -56,7 +59,7 @@ class Ring:
     def forget(self) -> None:
         """Leave the file to the process that made it."""
         self._map: mmap.mmap | None = None
-        self._spilled = 0
+        self.spilled = 0
         self.place = 0
         self.path: Path | None = None
 
@@ -66,53 +69,51 @@ class Ring:
         view = self._map
         return view is None or view[CONTROL_OFFSET] == 1
 
-    def put(self, kind: RecordKind, body: bytes) -> None:
+    def append(self, slot: bytes) -> None:
         """Append a record of one slot; on a failure count it, never raise.
 
         Args:
-            kind: What it is.
-            body: From `kind.pack`.
+            slot: From the kind's `pack`, for `place + 1`.
         """
         view = self._map
         if view is None and (view := self._open()) is None:
             return
         try:
-            # As in _write, without the call: this is the step path.
             place = self.place + 1
-            slot = _pack_slot(kind.word, place, _monotonic_ns(), self._spilled, body)
             at = HEADER_BYTES + place % self._capacity * SLOT_BYTES
-            view[at : at + SLOT_BYTES] = _pack_whole(crc32(slot), slot)
+            # One copy of the whole: a slot that is filled in several stores can be torn in more places.
+            view[at : at + SLOT_BYTES] = _pack_whole(adler32(slot), slot)
             self.place = place
         except Exception:
             # The map is closed under us while the process ends.
             self._count(DROPPED_OFFSET)
 
-    def put_two(self, first: RecordKind, body: bytes, second: RecordKind, its_body: bytes) -> None:
-        """Append two records of one slot each, written at once: for what each step writes anyway.
+    def extend(self, slots: Sequence[bytes]) -> bool:
+        """Append several such records in one copy.
 
         Args:
-            first: What the first is.
-            body: From `first.pack`.
-            second: What the second is.
-            its_body: From `second.pack`.
+            slots: For `place + 1` and those that follow.
+
+        Returns:
+            As `active`, which costs least here.
         """
-        view = self._map
-        place = self.place + 1
-        at = place % self._capacity
-        if view is None or at + 1 == self._capacity:
-            self.put(first, body)
-            self.put(second, its_body)
-            return
+        view, capacity = self._map, self._capacity
+        at = (self.place + 1) % capacity
+        if view is None or at + len(slots) > capacity:
+            for slot in slots:
+                self.append(slot)
+            return self.active
         try:
-            now_ns, spilled = _monotonic_ns(), self._spilled
-            one = _pack_slot(first.word, place, now_ns, spilled, body)
-            two = _pack_slot(second.word, place + 1, now_ns, spilled, its_body)
+            whole = b""
+            for slot in slots:
+                whole += _pack_whole(adler32(slot), slot)
             at = HEADER_BYTES + at * SLOT_BYTES
-            view[at : at + 2 * SLOT_BYTES] = _pack_two(crc32(one), one, crc32(two), two)
-            self.place = place + 1
+            view[at : at + len(whole)] = whole
+            self.place += len(slots)
+            return view[CONTROL_OFFSET] == 1
         except Exception:
-            self._count(DROPPED_OFFSET)
-            self._count(DROPPED_OFFSET)
+            self._count(DROPPED_OFFSET, len(slots))
+            return True
 
     def write(self, kind: RecordKind, tail: bytes, *values: float) -> None:
         """Append a record with texts of any length; on a failure count it, never raise.
@@ -123,42 +124,39 @@ class Ring:
             values: The fixed values in the order of `kind.values`, NULL as `kind.nulls` has it.
         """
         try:
-            body = kind.pack(*values, tail)
+            if len(tail) <= kind.room:
+                self.append(kind.pack(kind.word, self.place + 1, _monotonic_ns(), self.spilled, *values, tail))
+            else:
+                self._write_long(kind, tail, values)
         except struct.error:
             # A value out of its format's range.
             if self._map is not None or self._open() is not None:
                 self._count(DROPPED_OFFSET)
-            return
-        if len(tail) <= kind.room:
-            self.put(kind, body)
-        else:
-            self._put_long(kind, body, tail[kind.room :])
 
-    def _put_long(self, kind: RecordKind, body: bytes, rest: bytes) -> None:
+    def _write_long(self, kind: RecordKind, tail: bytes, values: tuple[float, ...]) -> None:
         """The continuations go first, so that a reader that sees the head sees all."""
         view = self._map
         if view is None and (view := self._open()) is None:
             return
         limit = min(MAX_PARTS, self._capacity - 1) * BODY_BYTES
-        flags = FLAG_CUT if len(rest) > limit else 0
-        rest = rest[:limit]
+        flags = FLAG_CUT if len(tail) - kind.room > limit else 0
+        rest = tail[kind.room : kind.room + limit]
         parts = -(-len(rest) // BODY_BYTES)
-        place = self.place + 1
+        place, spilled, now_ns = self.place + 1, self.spilled, _monotonic_ns()
+        head = kind.pack(slot_word(kind.code, parts, flags), place, now_ns, spilled, *values, tail)
         try:
             for part in range(parts):
                 piece = rest[part * BODY_BYTES : (part + 1) * BODY_BYTES]
-                self._write(view, slot_word(CONTINUATION, parts - part - 1), place + 1 + part, self._spilled, piece)
-            self._write(view, slot_word(kind.code, parts, flags), place, self._spilled, body)
-            self.place = place + parts
-            self._spilled += parts
+                word = slot_word(CONTINUATION, parts - part - 1)
+                self._store(view, place + 1 + part, _pack_slot(word, place + 1 + part, now_ns, spilled, piece))
+            self._store(view, place, head)
+            self.place, self.spilled = place + parts, spilled + parts
         except Exception:
             self._count(DROPPED_OFFSET)
 
-    def _write(self, view: mmap.mmap, word: int, place: int, spilled: int, body: bytes) -> None:
-        slot = _pack_slot(word, place, _monotonic_ns(), spilled, body)
+    def _store(self, view: mmap.mmap, place: int, slot: bytes) -> None:
         at = HEADER_BYTES + place % self._capacity * SLOT_BYTES
-        # One copy of the whole: a slot that is filled in several stores can be torn in more places.
-        view[at : at + SLOT_BYTES] = _pack_whole(crc32(slot), slot)
+        view[at : at + SLOT_BYTES] = _pack_whole(adler32(slot), slot)
 
     def count_error(self) -> None:
         """Count an exception that was kept from the engine."""
@@ -169,10 +167,10 @@ class Ring:
         if self._map is not None:
             self._map[STATE_OFFSET] = 1
 
-    def _count(self, offset: int) -> None:
+    def _count(self, offset: int, by: int = 1) -> None:
         view = self._map
         if view is not None and not view.closed:
-            COUNTER.pack_into(view, offset, COUNTER.unpack_from(view, offset)[0] + 1)
+            COUNTER.pack_into(view, offset, COUNTER.unpack_from(view, offset)[0] + by)
 
     def _open(self) -> mmap.mmap | None:
         made = self._make()

@@ -14,7 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
 
-from oomctl.collectors.agent.layout import CONTROL_OFFSET, CRC, HEADER, HEADER_BYTES, MAGIC, SLOT_BYTES, SUFFIX, VERSION
+from oomctl.collectors.agent.layout import (
+    CHECKSUM,
+    CONTROL_OFFSET,
+    HEADER,
+    HEADER_BYTES,
+    MAGIC,
+    SLOT_BYTES,
+    SUFFIX,
+    VERSION,
+)
 from oomctl.collectors.agent.process import boot_id, start_ticks
 from oomctl.collectors.agent.ring import Ring
 
@@ -155,7 +164,7 @@ def _create(rings: Rings) -> tuple[mmap.mmap, Path]:
             )),
         )  # fmt: skip
         view[: len(static)] = static
-        CRC.pack_into(view, len(static), crc32(static))
+        CHECKSUM.pack_into(view, len(static), crc32(static))
         view[CONTROL_OFFSET] = 1
         making.rename(path)
     except BaseException:

@@ -92,9 +92,12 @@ class SchedulerWatch:
                     self.attach()
                 except Exception as error:
                     guard.failed("attach", error)
-            for pool in pools:
-                if pool.allocated - pool.freed != pool.total - pool.pool.free_block_queue.num_free_blocks:
-                    steps.tell_mismatch(pool)
+            try:
+                for pool in pools:
+                    if pool.expected_free != pool.queue.num_free_blocks:
+                        steps.tell_mismatch(pool)
+            except Exception as error:
+                guard.failed("schedule", error)
             started_ns = _monotonic_ns()
             try:
                 output = original(*args, **kwargs)
@@ -102,7 +105,6 @@ class SchedulerWatch:
                 self.failed(error)
                 raise
             try:
-                # Before the batch runs: it may not come back. And now all that is looked at lies in the caches.
                 begin(output, started_ns)
             except Exception as error:
                 guard.failed("schedule", error)
@@ -111,7 +113,7 @@ class SchedulerWatch:
         return schedule
 
     def _update_from_output(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        ring, guard, end = self._ring, self.guard, self._steps.end
+        guard, end = self.guard, self._steps.end
 
         def update_from_output(output: Any, result: Any, *args: Any, **kwargs: Any) -> Any:
             try:
@@ -120,8 +122,7 @@ class SchedulerWatch:
                 self.failed(error, output)
                 raise
             try:
-                end(output, result)
-                if not ring.active:
+                if not end(output, result):
                     self.detach()
             except Exception as error:
                 guard.failed("update_from_output", error)
@@ -130,66 +131,80 @@ class SchedulerWatch:
         return update_from_output
 
     def _add_request(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        guard, steps, arrived = self.guard, self._steps, self._timelines.arrived
+
         def add_request(request: Any, *args: Any, **kwargs: Any) -> Any:
             answer = original(request, *args, **kwargs)
             try:
-                self._steps.arrived()
-                self._timelines.arrived(request)
+                steps.arrived()
+                arrived(request)
             except Exception as error:
-                self.guard.failed("add_request", error)
+                guard.failed("add_request", error)
             return answer
 
         return add_request
 
     def _preempt_request(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        guard, steps, timelines, followed = self.guard, self._steps, self._timelines, self._timelines.followed
+
         def preempt_request(request: Any, *args: Any, **kwargs: Any) -> Any:
             computed = getattr(request, "num_computed_tokens", 0)
             answer = original(request, *args, **kwargs)
             try:
-                self._steps.preempted(request, computed)
-                self._timelines.preempted(request)
+                steps.preempted(request.request_id, computed)
+                if request.request_id in followed:
+                    steps.tell_growth()
+                    timelines.preempted(followed[request.request_id])
             except Exception as error:
-                self.guard.failed("preempt_request", error)
+                guard.failed("preempt_request", error)
             return answer
 
         return preempt_request
 
     def _free_request(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        guard, steps, timelines, followed = self.guard, self._steps, self._timelines, self._timelines.followed
+
         def free_request(request: Any, *args: Any, **kwargs: Any) -> Any:
             try:
-                self._steps.ended(request)
-                self._timelines.ended(request)
+                steps.ended(request.request_id)
+                if request.request_id in followed:
+                    steps.tell_growth()
+                    timelines.ended(followed[request.request_id])
             except Exception as error:
-                self.guard.failed("free_request", error)
+                guard.failed("free_request", error)
             return original(request, *args, **kwargs)
 
         return free_request
 
     def _free(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        guard, timelines, followed = self.guard, self._timelines, self._timelines.followed
+
         def free(request: Any, *args: Any, **kwargs: Any) -> Any:
             answer = original(request, *args, **kwargs)
             try:
                 # A preempted request gives its blocks back too, and lives on.
-                if request.is_finished():
-                    self._timelines.returned(self._timelines.followed.pop(request.request_id, None))
+                if request.request_id in followed and request.is_finished():
+                    timelines.returned(followed.pop(request.request_id))
             except Exception as error:
-                self.guard.failed("free", error)
+                guard.failed("free", error)
             return answer
 
         return free
 
     def _pop_blocks_for_free(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        guard, timelines, followed = self.guard, self._timelines, self._timelines.followed
+
         def pop_blocks_for_free(request: Any, *args: Any, **kwargs: Any) -> Any:
             blocks = original(request, *args, **kwargs)
             try:
-                if request.is_finished():
-                    followed = self._timelines.followed.pop(request.request_id, None)
-                    if followed is not None and blocks:
-                        self._deferred[id(blocks)] = followed
+                if request.request_id in followed and request.is_finished():
+                    one = followed.pop(request.request_id)
+                    if blocks:
+                        self._deferred[id(blocks)] = one
                     else:
-                        self._timelines.returned(followed)
+                        timelines.returned(one)
             except Exception as error:
-                self.guard.failed("pop_blocks_for_free", error)
+                guard.failed("pop_blocks_for_free", error)
             return blocks
 
         return pop_blocks_for_free

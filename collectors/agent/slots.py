@@ -1,16 +1,16 @@
 """The slots of a mapped ring file: which are whole, of which lap, and what a missing one means."""
 
 import mmap
+from collections.abc import Callable
 from typing import NamedTuple
-from zlib import crc32
 
-from oomctl.collectors.agent.layout import CONTINUATION, CRC, HEADER_BYTES, MAX_PARTS, SLOT_BYTES, SLOT_HEAD
+from oomctl.collectors.agent.layout import CHECKSUM, CONTINUATION, HEADER_BYTES, MAX_PARTS, SLOT_BYTES, SLOT_HEAD
 
 
 class Slot(NamedTuple):
     """The head of a slot (layout.SLOT_HEAD)."""
 
-    crc: int
+    checksum: int
     parts: int
     code: int
     flags: int
@@ -25,11 +25,13 @@ class RingSlots:
     Args:
         view: The mapped file.
         capacity: Its slots.
+        checksum: Of a slot, by the version of the layout.
     """
 
-    def __init__(self, view: mmap.mmap, capacity: int) -> None:
+    def __init__(self, view: mmap.mmap, capacity: int, checksum: Callable[[bytes], int]) -> None:
         self._map = view
         self._capacity = capacity
+        self._checksum = checksum
 
     def raw(self, place: int) -> bytes:
         """The bytes where this place's slot is, of whatever lap."""
@@ -39,8 +41,8 @@ class RingSlots:
     def single(self, wanted: int, codes: frozenset[int]) -> tuple[bytes, int] | None:
         """(slot, seq) of the record at this place, where it is whole, of one of these kinds, and fills one slot."""
         raw = self.raw(wanted)
-        crc, parts, code, _, place, _, spilled = SLOT_HEAD.unpack_from(raw)
-        if place != wanted or parts or code not in codes or crc != crc32(raw[CRC.size :]):
+        checksum, parts, code, _, place, _, spilled = SLOT_HEAD.unpack_from(raw)
+        if place != wanted or parts or code not in codes or checksum != self._checksum(raw[CHECKSUM.size :]):
             return None
         return raw, place - spilled
 
@@ -80,7 +82,7 @@ class RingSlots:
         """What stands in this place's slot, of whatever lap; None if it is not whole. Place 0: never written."""
         raw = self.raw(place)
         slot = Slot(*SLOT_HEAD.unpack_from(raw))
-        if slot.crc != crc32(raw[CRC.size :]):
+        if slot.checksum != self._checksum(raw[CHECKSUM.size :]):
             return slot if not any(raw) else None
         return slot if slot.place % self._capacity == place % self._capacity else None
 

@@ -4,8 +4,9 @@ import time
 from itertools import compress
 from typing import Any
 
+from oomctl.collectors.agent.admissions import Admissions
 from oomctl.collectors.agent.guard import Guard
-from oomctl.collectors.agent.kinds import COLLECTOR, EVENT, KV_POOL, OOM, RESOURCES, STEP, TRANSFER, TRANSFER_OPS
+from oomctl.collectors.agent.kinds import COLLECTOR, EVENT, OOM, RESOURCES, STEP, TRANSFER, TRANSFER_OPS
 from oomctl.collectors.agent.layout import NULL_I32, NULL_I64, NULL_U8, pack_texts
 from oomctl.collectors.agent.pools import PoolTotals, find_pools
 from oomctl.collectors.agent.requests import Followed, count_blocks
@@ -19,18 +20,24 @@ MAX_FLIGHTS = 16
 
 _NUMBERS = tuple(range(1024))
 """For batches up to this size; to make the numbers anew takes longer than to look at what they number."""
+_STEP, _pack_step = STEP.word, STEP.pack
+_BLOCKS_CHANGED, _RESUMED = EVENT["blocks_changed"], EVENT["resumed"]
 _monotonic_ns = time.monotonic_ns
 
 
 Growth = list[tuple[Followed, int, int, int]]
 """Requests that got blocks: who, the event, how many, and the tokens that it was scheduled for."""
-Flight = tuple[int, int, int, int, int, int, int, int, Growth]
-"""A step between its scheduling and its output: step_id, prefill, decode and cached tokens, running and waiting requests,
-logits positions, when it began, and who grew. Bare, because a class of its own is slow to make."""
+Flight = tuple[int, int, int, int, int, tuple[int, int], int, Growth]
+"""A step between its scheduling and its output: step_id, prefill, decode and cached tokens, logits positions, running and
+waiting requests, when it began, and who grew. Bare, because a class of its own is slow to make."""
 
 
 class StepRecorder:
     """Turns what the scheduler did into records. Knows vLLM's objects, but wraps none of them.
+
+    What it costs is not what it computes: during the engine's own step all of it has left the caches, and each function
+    and object that it touches again costs more than what is done there. So lists are looked at where the scheduler has just made
+    them, records are packed and written where the code that does so is needed anyway, and rare things are elsewhere.
 
     Args:
         scheduler: vLLM's Scheduler, constructed.
@@ -42,11 +49,10 @@ class StepRecorder:
         pools: The block pools, the main one first.
     """
 
-    # Slots lie in one piece: after a model's step nothing is in the caches any more, and each piece of memory costs.
+    # Slots lie in one piece.
     __slots__ = (
-        "_block_size", "_bytes_per_block", "_clock_due_ns", "_counts", "_flights", "_followed", "_guard", "_preempted",
-        "_preempted_requests", "_preempted_tokens", "_prefix_hit_tokens", "_prompt_logprobs", "_prompting",
-        "_recomputed_tokens", "_ring", "_scheduler", "_timelines", "_told_preempted", "pools",
+        "_admissions", "_clock_due_ns", "_counts", "_flights", "_followed", "_guard", "_prompt_logprobs", "_prompting",
+        "_ring", "_scheduler", "_timelines", "_told_preempted", "_transfers", "pools",
     )  # fmt: skip
 
     def __init__(self, scheduler: Any, ring: Ring, guard: Guard, timelines: Timelines) -> None:
@@ -55,208 +61,161 @@ class StepRecorder:
         self._guard = guard
         self._timelines = timelines
         self._followed = timelines.followed
+        self._admissions = Admissions(scheduler)
+        self._prompting = self._admissions.prompting
+        self._prompt_logprobs = self._admissions.prompt_logprobs
         self._flights: dict[int, Flight] = {}
-        self._preempted: dict[str, int] = {}
-        self._prompting: dict[str, Any] = {}
-        self._prompt_logprobs: set[str] = set()
         self._counts: tuple[int, int] | None = None
-        self._preempted_requests = 0
-        self._preempted_tokens = 0
-        self._recomputed_tokens = 0
-        self._prefix_hit_tokens = 0
         self._told_preempted = 0
         self._clock_due_ns = 0
-        self.pools = find_pools(scheduler.kv_cache_manager)
-        self._block_size = int(getattr(scheduler, "block_size", 0)) or NULL_I32
-        self._bytes_per_block = _bytes_per_block(getattr(scheduler, "kv_cache_config", None))
+        # A version without the attribute may have a connector somewhere else.
+        self._transfers = getattr(scheduler, "connector", True) is not None
+        self.pools = find_pools(scheduler)
 
     def forget(self) -> None:
         """Nothing is in flight any more; the totals go on from where they are."""
-        for kept in (self._flights, self._preempted, self._prompting, self._prompt_logprobs):
-            kept.clear()
+        self._flights.clear()
+        self._admissions.forget()
         self._counts = None
 
     def adopt(self) -> None:
-        """Requests that were there before: who is in the midst of its prompt."""
-        for request in list(self._scheduler.requests.values()):
-            if request.num_computed_tokens and not request.num_output_tokens:
-                self._note_prompt(request)
+        """Requests that were there before."""
+        self._admissions.adopt()
 
     def arrived(self) -> None:
         """A request came."""
         self._counts = None
 
-    def preempted(self, request: Any, computed_tokens: int) -> None:
+    def preempted(self, request_id: str, computed_tokens: int) -> None:
         """A running request went back to the queue, and lost what was computed."""
-        self._leave(request)
-        self._preempted_requests += 1
-        self._preempted_tokens += computed_tokens
-        self._preempted[request.request_id] = computed_tokens
-
-    def ended(self, request: Any) -> None:
-        """A request finished or was aborted."""
-        self._leave(request)
-        self._preempted.pop(request.request_id, None)
-        self._prompt_logprobs.discard(request.request_id)
-
-    def _leave(self, request: Any) -> None:
-        """A request does not run any more."""
         self._counts = None
-        self._prompting.pop(request.request_id, None)
-        if request.request_id in self._followed:
-            # Before its next event.
-            self._tell_growth()
+        self._admissions.preempted(request_id, computed_tokens)
+
+    def ended(self, request_id: str) -> None:
+        """A request finished or was aborted."""
+        self._counts = None
+        self._admissions.ended(request_id)
 
     def begin(self, output: Any, started_ns: int) -> None:
-        """A step was scheduled: who is in the batch, and with how many new blocks.
-
-        All that needs a look at each request is looked at here, where the scheduler has just had it in its hands. What is
-        written of it can wait for the end, where the code that writes is needed anyway; a request that begins cannot.
+        """A step was scheduled. A request that begins is told now, for the batch may not come back.
 
         Args:
             output: The scheduler's SchedulerOutput.
             started_ns: When its scheduling began, on the monotonic clock.
         """
         for pool in self.pools:
-            pool.allocated = pool.freed + pool.total - pool.pool.free_block_queue.num_free_blocks
+            pool.expected_free = pool.queue.num_free_blocks
         timelines = self._timelines
         step_id = timelines.step_id = timelines.step_id + 1
-        scheduled, cached = output.num_scheduled_tokens, output.scheduled_cached_reqs
-        new, resumed = output.scheduled_new_reqs, cached.resumed_req_ids
-        hits = prefill = 0
-        if self._prompting:
-            prefill += self._prompt_tokens(scheduled)
-        for one in new:
-            prefill += scheduled[one.req_id]
-            hits += self._begin_request(one, scheduled[one.req_id])
-        if resumed:
-            prefill += self._resume(cached, scheduled)
-        growth: Growth = []
-        blocks, ids, followed_ids = cached.new_block_ids, cached.req_ids, self._followed
-        # Of hundreds of requests a few got blocks; the others are passed over in C, and without a look at their ids.
-        for at in compress(_NUMBERS if len(ids) <= len(_NUMBERS) else range(len(ids)), blocks):
-            followed = followed_ids.get(ids[at])
-            if followed is not None:
-                event = EVENT["resumed" if ids[at] in resumed else "blocks_changed"]
-                growth.append((followed, event, count_blocks(blocks[at]), scheduled[ids[at]]))
-        positions = len(scheduled)
-        if output.scheduled_spec_decode_tokens:
-            positions += sum(map(len, output.scheduled_spec_decode_tokens.values()))
-        if self._prompt_logprobs:
-            positions += sum(scheduled[request_id] - 1 for request_id in self._prompt_logprobs & scheduled.keys())
-        if self._counts is None or new or resumed:
-            self._counts = self._scheduler.get_request_counts()
-        running, waiting = self._counts
+        new, resumed = output.scheduled_new_reqs, output.scheduled_cached_reqs.resumed_req_ids
+        prefill = hits = 0
+        if new or resumed or self._prompting:
+            prefill, hits = self._admit(output)
+        growth = self._growth(output)
+        positions = len(output.num_scheduled_tokens)
+        if self._prompt_logprobs or output.scheduled_spec_decode_tokens:
+            positions += self._more_positions(output)
+        counts = self._counts
+        if counts is None:
+            counts = self._counts = self._scheduler.get_request_counts()
         flights = self._flights
         if len(flights) >= MAX_FLIGHTS:
             flights.clear()
         decode = output.total_num_scheduled_tokens - prefill
-        flights[id(output)] = step_id, prefill, decode, hits, running, waiting, positions, started_ns, growth
+        flights[id(output)] = step_id, prefill, decode, hits, positions, counts, started_ns, growth
         if resumed:
-            self._tell_growth()
+            self.tell_growth()
 
-    def _begin_request(self, new: Any, tokens: int) -> int:
-        """A request is scheduled for the first time, or (the V2 runner) again after a preemption.
+    def _admit(self, output: Any) -> tuple[int, int]:
+        """(prefill tokens, tokens from the prefix cache) of those that begin, or go on with their prompt."""
+        self._counts = None
+        for new in output.scheduled_new_reqs:
+            if new.req_id in self._followed:
+                again = self._admissions.was_preempted(new.req_id)
+                self._timelines.began(new, again, output.num_scheduled_tokens[new.req_id])
+        return self._admissions.scheduled(output)
 
-        Returns:
-            Its tokens that were in the prefix cache.
-        """
-        request_id, computed = new.req_id, new.num_computed_tokens
-        resumed = request_id in self._preempted
-        self._timelines.began(new, resumed, tokens)
-        self._note_prompt(self._scheduler.requests[request_id])
-        if resumed:
-            self._recompute(request_id, computed)
-            return 0
-        self._prefix_hit_tokens += computed
-        if getattr(new.sampling_params, "prompt_logprobs", None) is not None:
-            self._prompt_logprobs.add(request_id)
-        return int(computed)
+    def _more_positions(self, output: Any) -> int:
+        """Logits positions beside the one that each request has."""
+        scheduled = output.num_scheduled_tokens
+        more = sum(map(len, output.scheduled_spec_decode_tokens.values()))
+        return more + sum(scheduled[request_id] - 1 for request_id in self._prompt_logprobs & scheduled.keys())
 
-    def _resume(self, cached: Any, scheduled: dict[str, int]) -> int:
-        """Requests are scheduled again after a preemption; returns for how many tokens."""
-        tokens = 0
-        for request_id, computed in zip(cached.req_ids, cached.num_computed_tokens, strict=True):
-            if request_id in cached.resumed_req_ids:
-                tokens += scheduled[request_id]
-                self._recompute(request_id, computed)
-                self._note_prompt(self._scheduler.requests[request_id])
-        return tokens
-
-    def _note_prompt(self, request: Any) -> None:
-        """Its next steps are prefill too, if its prompt did not fit into this one."""
-        if request.num_output_tokens == 0 and request.num_computed_tokens < request.num_prompt_tokens:
-            self._prompting[request.request_id] = request
-
-    def _prompt_tokens(self, scheduled: dict[str, int]) -> int:
-        """Scheduled tokens of requests that began before with a part of their prompt."""
-        tokens = 0
-        for request_id, request in list(self._prompting.items()):
-            tokens += scheduled.get(request_id, 0)
-            if request.num_computed_tokens >= request.num_prompt_tokens:
-                del self._prompting[request_id]
-        return tokens
-
-    def _recompute(self, request_id: str, computed: int) -> None:
-        self._recomputed_tokens += max(self._preempted.pop(request_id, computed) - computed, 0)
-
-    def end(self, output: Any, result: Any, dumped: int = NULL_U8) -> None:
-        """A step is over, or failed: its figures, and those of the pools.
+    def end(self, output: Any, result: Any, dumped: int = NULL_U8) -> bool:
+        """A step is over, or failed: who grew in it, its figures, and those of the pools.
 
         Args:
             output: As it began; one that never began is passed over.
             result: The model runner's output.
             dumped: 1 if it failed, else NULL.
+
+        Returns:
+            Whether the ring is to be written on.
         """
-        flight = self._flights.pop(id(output), None)
+        ring, flight = self._ring, self._flights.pop(id(output), None)
         if flight is None:
-            return
-        ring = self._ring
-        step_id, prefill, decode, cached, running, waiting, positions, started_ns, growth = flight
-        for followed, event, blocks, tokens in growth:
-            followed.write(ring, event, step_id, blocks, scheduled=tokens)
-        now_ns = _monotonic_ns()
-        step = STEP.pack(
-            step_id, prefill, decode, cached, running, waiting, positions, (now_ns - started_ns) // 1000, dumped, b""
-        )
+            return ring.active
+        step_id, prefill, decode, hits, positions, (running, waiting), started_ns, growth = flight
         for pool in self.pools:
-            total, allocated, freed = pool.total, pool.allocated, pool.freed
-            free = pool.pool.free_block_queue.num_free_blocks
-            used = total - free
-            if allocated - freed != used:
+            if pool.expected_free != pool.queue.num_free_blocks:
                 self.tell_mismatch(pool)
-            body = KV_POOL.pack(
-                self._block_size, total, free, used, self._bytes_per_block, total * self._block_size, allocated, freed,
-                self._preempted_requests, self._preempted_tokens, self._recomputed_tokens, self._prefix_hit_tokens,
-                pool.tail,
-            )  # fmt: skip
-            if step:
-                ring.put_two(STEP, step, KV_POOL, body)
-                step = b""
-            else:
-                ring.put(KV_POOL, body)
+        now_ns = _monotonic_ns()
+        slots = self._pack_growth(growth, step_id, now_ns) if growth else []
+        place, spilled = ring.place + len(slots) + 1, ring.spilled
+        took_us = (now_ns - started_ns) // 1000
+        slots.append(_pack_step(
+            _STEP, place, now_ns, spilled, step_id, prefill, decode, hits, running, waiting, positions, took_us, dumped, b""
+        ))  # fmt: skip
+        for pool in self.pools:
+            place += 1
+            slots.append(pool.pack(place, now_ns, spilled, self._admissions.counters))
+        active = ring.extend(slots)
         if self._timelines.awaiting:
             self._timelines.first_tokens(step_id)
-        if self._preempted_requests != self._told_preempted:
+        if self._admissions.preempted_requests != self._told_preempted:
             self._tell_preemptions()
-        moved = getattr(result, "kv_connector_output", None)
-        if moved is not None:
-            self._write_transfers(moved)
+        if self._transfers:
+            self._tell_transfers(getattr(result, "kv_connector_output", None))
         if now_ns > self._clock_due_ns:
             self._clock_due_ns = now_ns + CLOCK_NS
             ring.write(COLLECTOR, pack_texts("agent", "ok"), NULL_I64, self._guard.errors, time.time_ns())
+        return active
 
-    def _tell_growth(self) -> None:
-        """Write who got blocks in the steps that are in flight, if it was not written yet."""
+    def _growth(self, output: Any) -> Growth:
+        """Who got blocks in a step. Looked up when the scheduler has just made the lists, written at the step's end."""
+        cached, followed_ids = output.scheduled_cached_reqs, self._followed
+        blocks, ids, growth = cached.new_block_ids, cached.req_ids, []
+        # Of hundreds of requests a few got blocks; the others are passed over in C, and without a look at their ids.
+        for at in compress(_NUMBERS if len(ids) <= len(_NUMBERS) else range(len(ids)), blocks):
+            followed = followed_ids.get(ids[at])
+            if followed is not None:
+                event = _RESUMED if ids[at] in cached.resumed_req_ids else _BLOCKS_CHANGED
+                growth.append((followed, event, count_blocks(blocks[at]), output.num_scheduled_tokens[ids[at]]))
+        return growth
+
+    def _pack_growth(self, growth: Growth, step_id: int, now_ns: int) -> list[bytes]:
+        """The records of those that got blocks, for the ring's next places; a long one is written at once."""
+        ring, slots = self._ring, []
+        for followed, event, blocks, tokens in growth:
+            if followed.is_long:
+                ring.extend(slots)
+                slots.clear()
+                followed.write(ring, event, step_id, blocks, scheduled=tokens)
+            else:
+                place = ring.place + len(slots) + 1
+                slots.append(followed.pack(place, now_ns, ring.spilled, event, step_id, blocks, NULL_I32, tokens))
+        return slots
+
+    def tell_growth(self) -> None:
+        """Write who got blocks in the steps that are in flight, if it was not written yet: before their next event."""
         for flight in self._flights.values():
-            for followed, event, blocks, tokens in flight[-1]:
-                followed.write(self._ring, event, flight[0], blocks, scheduled=tokens)
+            self._ring.extend(self._pack_growth(flight[-1], flight[0], _monotonic_ns()))
             flight[-1].clear()
 
     def _tell_preemptions(self) -> None:
         """The KV blocks ran out, and the engine went on: that is an out-of-memory event too."""
-        count = self._preempted_requests - self._told_preempted
-        self._told_preempted = self._preempted_requests
+        count = self._admissions.preempted_requests - self._told_preempted
+        self._told_preempted += count
         free, total = self.pools[0].free, self.pools[0].total
         text = f"{count} of the running requests preempted; {free} of {total} KV blocks free after the step"
         tail = pack_texts("engine", "preemption", text)
@@ -264,21 +223,14 @@ class StepRecorder:
 
     def tell_mismatch(self, pool: PoolTotals) -> None:
         """A pool's blocks moved on a way that is not known here."""
-        text = f"counted {pool.allocated - pool.freed} used blocks, the pool says {pool.total - pool.free}: counted anew"
+        counted, says = pool.total - pool.expected_free, pool.total - pool.free
+        text = f"counted {counted} used blocks, the pool says {says}: counted anew"
         self._ring.write(COLLECTOR, pack_texts("kv_pool", "degraded", text), NULL_I64, self._guard.errors, NULL_I64)
         pool.rebase()
 
-    def _write_transfers(self, moved: Any) -> None:
+    def _tell_transfers(self, moved: Any) -> None:
         for op, names in (("send", "finished_sending"), ("receive", "finished_recving")):
             for request_id in getattr(moved, names, None) or ():
                 request = self._scheduler.requests.get(request_id)
                 tokens = getattr(request, "num_computed_tokens", NULL_I64)
                 self._ring.write(TRANSFER, b"", TRANSFER_OPS.index(op), NULL_I64, tokens, NULL_I64)
-
-
-def _bytes_per_block(config: Any) -> int:
-    """Over all layers of one rank; NULL where the engine does not tell."""
-    tensors, blocks = getattr(config, "kv_cache_tensors", None), getattr(config, "num_blocks", 0)
-    if not tensors or not blocks:
-        return NULL_I64
-    return sum(int(tensor.size) for tensor in tensors) // int(blocks)

@@ -57,36 +57,30 @@ class Timelines:
                 followed.write(self._ring, EVENT["queued"], NULL_I64)
 
     def began(self, new: Any, resumed: bool, scheduled_tokens: int) -> None:
-        """A request is scheduled with all of its blocks.
+        """A request that is followed is scheduled with all of its blocks.
 
         Args:
             new: The engine's NewRequestData.
             resumed: It was preempted before.
             scheduled_tokens: In this step.
         """
-        followed = self.followed.get(new.req_id)
-        if followed is not None:
-            event = EVENT["resumed" if resumed else "admitted"]
-            blocks = count_blocks(new.block_ids)
-            followed.write(self._ring, event, self.step_id, blocks, new.num_computed_tokens, scheduled_tokens)
+        event = EVENT["resumed" if resumed else "admitted"]
+        blocks = count_blocks(new.block_ids)
+        followed = self.followed[new.req_id]
+        followed.write(self._ring, event, self.step_id, blocks, new.num_computed_tokens, scheduled_tokens)
 
-    def preempted(self, request: Any) -> None:
-        """A running request went back to the queue, and lost its blocks."""
-        followed = self.followed.get(request.request_id)
-        if followed is not None:
-            followed.write(self._ring, EVENT["preempted"], self.step_id, delta=-followed.blocks)
+    def preempted(self, followed: Followed) -> None:
+        """It went back to the queue, and lost its blocks."""
+        followed.write(self._ring, EVENT["preempted"], self.step_id, delta=-followed.blocks)
 
-    def ended(self, request: Any) -> None:
-        """A request finished or was aborted; its blocks may come back now or later."""
-        followed = self.followed.get(request.request_id)
-        if followed is not None:
-            event = "cancelled" if "ABORT" in request.status.name else "finished"
-            followed.write(self._ring, EVENT[event], self.step_id)
+    def ended(self, followed: Followed) -> None:
+        """It finished or was aborted; its blocks may come back now or later."""
+        event = "cancelled" if "ABORT" in followed.request.status.name else "finished"
+        followed.write(self._ring, EVENT[event], self.step_id)
 
-    def returned(self, followed: Followed | None) -> None:
-        """All blocks of a request that ended are back in the pool."""
-        if followed is not None:
-            followed.write(self._ring, EVENT["blocks_freed"], self.step_id, delta=-followed.blocks)
+    def returned(self, followed: Followed) -> None:
+        """It ended, and all of its blocks are back in the pool."""
+        followed.write(self._ring, EVENT["blocks_freed"], self.step_id, delta=-followed.blocks)
 
     def first_tokens(self, step_id: int) -> None:
         """Look who got one in the step that is over."""

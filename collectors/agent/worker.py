@@ -136,7 +136,7 @@ class WorkerWatch:
                 prefill = _prefill_tokens(output)
                 decode -= prefill
             requests = len(output.num_scheduled_tokens)
-            ring.put(STEP, STEP.pack(step_id, prefill, decode, NULL_I32, requests, *_NOT_SEEN, b""))
+            ring.write(STEP, b"", step_id, prefill, decode, NULL_I32, requests, *_NOT_SEEN)
 
     def _failed(self, error: Exception, requests: int = 0) -> None:
         try:

@@ -11,7 +11,7 @@ import msgspec
 
 from oomctl.collectors.agent.decode import decode
 from oomctl.collectors.agent.kinds import KINDS, KV_POOL, REQUEST, STEP
-from oomctl.collectors.agent.layout import CRC, SLOT_BYTES
+from oomctl.collectors.agent.layout import CHECKSUM, SLOT_BYTES
 from oomctl.collectors.agent.rows import to_row
 from oomctl.schemas.rows import Row
 
@@ -19,7 +19,7 @@ KEPT = frozenset(kind.code for kind in (STEP, KV_POOL, REQUEST))
 """Codes of the kinds that are kept so."""
 CODE = 6
 """Where a slot's code stands."""
-WIDTH = SLOT_BYTES - CRC.size
+WIDTH = SLOT_BYTES - CHECKSUM.size
 """What is kept of a slot: a frame has a CRC of its own."""
 
 
@@ -29,7 +29,7 @@ class Slots(msgspec.Struct, kw_only=True):
     Attributes:
         common: The columns that their rows share.
         offset_ns: Wall clock less the ring's monotonic clock.
-        columns: The first byte of each slot, then the second of each, and so on, without their CRCs.
+        columns: The first byte of each slot, then the second of each, and so on, without their checksums.
     """
 
     common: dict[str, Any]
@@ -43,7 +43,7 @@ class Slots(msgspec.Struct, kw_only=True):
         """The rows of the records, in order."""
         count, slots = len(self), bytearray(len(self) * SLOT_BYTES)
         for at in range(WIDTH):
-            slots[CRC.size + at :: SLOT_BYTES] = self.columns[at * count : (at + 1) * count]
+            slots[CHECKSUM.size + at :: SLOT_BYTES] = self.columns[at * count : (at + 1) * count]
         for start in range(0, len(slots), SLOT_BYTES):
             if (code := slots[start + CODE]) in KEPT:
                 slot = bytes(slots[start : start + SLOT_BYTES])
@@ -59,5 +59,5 @@ def all_rows(rows: Iterable[Row], slots: Iterable[Slots]) -> Iterator[Row]:
 
 def kept(common: dict[str, Any], offset_ns: int, slots: bytes) -> Slots:
     """What is kept of slots that lie one behind the other."""
-    columns = b"".join(slots[at::SLOT_BYTES] for at in range(CRC.size, SLOT_BYTES))
+    columns = b"".join(slots[at::SLOT_BYTES] for at in range(CHECKSUM.size, SLOT_BYTES))
     return Slots(common=common, offset_ns=offset_ns, columns=columns)

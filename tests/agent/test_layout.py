@@ -50,7 +50,7 @@ def test_codes_are_unique_and_kept() -> None:
 
 
 def test_header_leaves_its_counters_alone() -> None:
-    assert layout.HEADER.size + layout.CRC.size <= layout.CONTROL_OFFSET < layout.STATE_OFFSET < layout.DROPPED_OFFSET
+    assert layout.HEADER.size + layout.CHECKSUM.size <= layout.CONTROL_OFFSET < layout.STATE_OFFSET < layout.DROPPED_OFFSET
     assert layout.ERRORS_OFFSET + layout.COUNTER.size <= layout.HEADER_BYTES
     assert len(layout.HEADER_FIELDS) == len(layout.HEADER.unpack(bytes(layout.HEADER.size)))
 

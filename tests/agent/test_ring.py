@@ -219,7 +219,7 @@ def test_a_value_out_of_range_is_dropped_and_counted(tmp_path: Path) -> None:
     [
         ("empty", lambda raw: b"", "shorter than its header"),
         ("other", lambda raw: b"not a ring" + raw[10:], "no ring file"),
-        ("later", lambda raw: raw[:8] + b"\x09\x00" + raw[10:], "ring layout 9, this oomctl reads 1"),
+        ("later", lambda raw: raw[:8] + b"\x09\x00" + raw[10:], "ring layout 9, this oomctl reads 1 to 2"),
         ("damaged", lambda raw: raw[:50] + b"\xff" + raw[51:], "its header is not whole"),
         ("short", lambda raw: raw[:-1], "shorter than its header says"),
     ],

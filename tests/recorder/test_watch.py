@@ -12,8 +12,9 @@ from oomctl.schemas.rows import Row, make_row
 
 T = 1_790_000_000_000_000 // CASCADE_US * CASCADE_US
 HEADER = Header(
-    capacity=16, pid=7, thread_id=7, rank=0, device_id=0, start_ticks=5, monotonic_ns=1, realtime_ns=1, boot_id="b",
-    incarnation="b:7:5", worker="w", rank_name="", role="core", engine="", active=True, closed=False, dropped=0, errors=0,
+    version=2, capacity=16, pid=7, thread_id=7, rank=0, device_id=0, start_ticks=5, monotonic_ns=1, realtime_ns=1,
+    boot_id="b", incarnation="b:7:5", worker="w", rank_name="", role="core", engine="",
+    active=True, closed=False, dropped=0, errors=0,
 )  # fmt: skip
 
 

@@ -1,0 +1,124 @@
+"""What begins in a step, or goes on with its prompt: prompt tokens, prefix hits, and what preemptions cost."""
+
+import struct
+from typing import Any
+
+_COUNTERS = struct.Struct("<qqqq")
+
+
+class Admissions:
+    """Follows every request while it is in its prompt or preempted. Knows vLLM's objects, but wraps none of them.
+
+    Args:
+        scheduler: vLLM's Scheduler, constructed.
+
+    Attributes:
+        prompting: Requests in the midst of their prompt, by id.
+        prompt_logprobs: Ids of those that asked for the logits of their whole prompt.
+        preempted_requests: So far.
+        counters: The last four values of KV_POOL, packed.
+    """
+
+    __slots__ = (
+        "_preempted", "_preempted_tokens", "_prefix_hit_tokens", "_recomputed_tokens", "_scheduler", "counters",
+        "preempted_requests", "prompt_logprobs", "prompting",
+    )  # fmt: skip
+
+    def __init__(self, scheduler: Any) -> None:
+        self._scheduler = scheduler
+        self._preempted: dict[str, int] = {}
+        self.prompting: dict[str, Any] = {}
+        self.prompt_logprobs: set[str] = set()
+        self.preempted_requests = 0
+        self._preempted_tokens = 0
+        self._recomputed_tokens = 0
+        self._prefix_hit_tokens = 0
+        self._count()
+
+    def forget(self) -> None:
+        """Follow nobody; the totals go on from where they are."""
+        for kept in (self._preempted, self.prompting, self.prompt_logprobs):
+            kept.clear()
+
+    def adopt(self) -> None:
+        """Requests that were there before: who is in the midst of its prompt."""
+        for request in list(self._scheduler.requests.values()):
+            if request.num_computed_tokens and not request.num_output_tokens:
+                self._note_prompt(request)
+
+    def preempted(self, request_id: str, computed_tokens: int) -> None:
+        """A running request went back to the queue, and lost what was computed."""
+        self.prompting.pop(request_id, None)
+        self.preempted_requests += 1
+        self._preempted_tokens += computed_tokens
+        self._preempted[request_id] = computed_tokens
+        self._count()
+
+    def ended(self, request_id: str) -> None:
+        """A request finished or was aborted."""
+        self.prompting.pop(request_id, None)
+        self._preempted.pop(request_id, None)
+        self.prompt_logprobs.discard(request_id)
+
+    def was_preempted(self, request_id: str) -> bool:
+        """Whether it waits to be scheduled again."""
+        return request_id in self._preempted
+
+    def scheduled(self, output: Any) -> tuple[int, int]:
+        """A step was scheduled.
+
+        Args:
+            output: The scheduler's SchedulerOutput.
+
+        Returns:
+            Its prefill tokens, and besides them those of its new requests that were in the prefix cache.
+        """
+        tokens, cached = output.num_scheduled_tokens, output.scheduled_cached_reqs
+        hits = prefill = 0
+        if self.prompting:
+            prefill += self._prompt_tokens(tokens)
+        for one in output.scheduled_new_reqs:
+            prefill += tokens[one.req_id]
+            hits += self._begin(one)
+        if cached.resumed_req_ids:
+            for request_id, computed in zip(cached.req_ids, cached.num_computed_tokens, strict=True):
+                if request_id in cached.resumed_req_ids:
+                    prefill += tokens[request_id]
+                    self._recompute(request_id, computed)
+                    self._note_prompt(self._scheduler.requests[request_id])
+        self._count()
+        return prefill, hits
+
+    def _begin(self, new: Any) -> int:
+        """A request is scheduled for the first time, or (the V2 runner) again after a preemption."""
+        request_id, computed = new.req_id, int(new.num_computed_tokens)
+        self._note_prompt(self._scheduler.requests[request_id])
+        if request_id in self._preempted:
+            self._recompute(request_id, computed)
+            return 0
+        self._prefix_hit_tokens += computed
+        if getattr(new.sampling_params, "prompt_logprobs", None) is not None:
+            self.prompt_logprobs.add(request_id)
+        return computed
+
+    def _note_prompt(self, request: Any) -> None:
+        """Its next steps are prefill too, if its prompt did not fit into this one."""
+        if request.num_output_tokens == 0 and request.num_computed_tokens < request.num_prompt_tokens:
+            self.prompting[request.request_id] = request
+
+    def _prompt_tokens(self, scheduled: dict[str, int]) -> int:
+        """Scheduled tokens of requests that began before with a part of their prompt."""
+        tokens = 0
+        for request_id, request in list(self.prompting.items()):
+            tokens += scheduled.get(request_id, 0)
+            if request.num_computed_tokens >= request.num_prompt_tokens:
+                del self.prompting[request_id]
+        return tokens
+
+    def _recompute(self, request_id: str, computed: int) -> None:
+        self._recomputed_tokens += max(self._preempted.pop(request_id, computed) - computed, 0)
+
+    def _count(self) -> None:
+        self.counters = _COUNTERS.pack(
+            self.preempted_requests, self._preempted_tokens, self._recomputed_tokens, self._prefix_hit_tokens
+        )
