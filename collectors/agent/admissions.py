@@ -79,24 +79,28 @@ class Admissions:
             prefill += self._prompt_tokens(tokens)
         for one in output.scheduled_new_reqs:
             prefill += tokens[one.req_id]
-            hits += self._begin(one)
+            hits += self._begin(one, tokens[one.req_id])
         if cached.resumed_req_ids:
             for request_id, computed in zip(cached.req_ids, cached.num_computed_tokens, strict=True):
                 if request_id in cached.resumed_req_ids:
                     prefill += tokens[request_id]
                     self._recompute(request_id, computed)
                     self._note_prompt(self._scheduler.requests[request_id])
-        self._count()
         return prefill, hits
 
-    def _begin(self, new: Any) -> int:
-        """A request is scheduled for the first time, or (the V2 runner) again after a preemption."""
+    def _begin(self, new: Any, tokens: int) -> int:
+        """A request is scheduled for the first time, or (the V2 runner) again after a preemption; its prefix hits."""
         request_id, computed = new.req_id, int(new.num_computed_tokens)
-        self._note_prompt(self._scheduler.requests[request_id])
         if request_id in self._preempted:
+            self._note_prompt(self._scheduler.requests[request_id])
             self._recompute(request_id, computed)
             return 0
-        self._prefix_hit_tokens += computed
+        request = self._scheduler.requests[request_id]
+        if computed + tokens < request.num_prompt_tokens:
+            self.prompting[request_id] = request
+        if computed:
+            self._prefix_hit_tokens += computed
+            self._count()
         if getattr(new.sampling_params, "prompt_logprobs", None) is not None:
             self.prompt_logprobs.add(request_id)
         return computed
@@ -117,6 +121,7 @@ class Admissions:
 
     def _recompute(self, request_id: str, computed: int) -> None:
         self._recomputed_tokens += max(self._preempted.pop(request_id, computed) - computed, 0)
+        self._count()
 
     def _count(self) -> None:
         self.counters = _COUNTERS.pack(

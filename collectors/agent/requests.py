@@ -23,6 +23,7 @@ class Followed:
         sampled_by: Why it is followed.
         blocks: KV blocks it holds.
         awaits_token: No output token was seen yet.
+        due_step: When it is looked at again (`BlockTables`).
     """
 
     request: Any
@@ -31,6 +32,7 @@ class Followed:
     sampled_by: int
     blocks: int = 0
     awaits_token: bool = True
+    due_step: int = 0
     is_long: bool = field(init=False)
     prompt_tokens: int = field(init=False)
     max_output_tokens: int = field(init=False)
@@ -41,24 +43,23 @@ class Followed:
         self.max_output_tokens = _count(getattr(self.request, "max_tokens", None))
 
     def pack(
-        self, place: int, now_ns: int, spilled: int, event: int, step_id: int, delta: int, cached: int, scheduled: int
+        self, place: int, now_ns: int, spilled: int, event: int, step_id: int, blocks: int, delta: int, scheduled: int
     ) -> bytes:
-        """Its REQUEST record after `delta` more (or fewer) blocks.
+        """Its REQUEST record, where that is not long.
 
         Args:
             place: Of its slot, likewise `now_ns` and `spilled`.
             event: Which.
-            step_id: Of the step, or NULL.
-            delta: Blocks that it got.
-            cached: Tokens from the prefix cache, or NULL.
-            scheduled: Tokens that it is scheduled for, or NULL.
+            step_id: Of the step.
+            blocks: That it held after it.
+            delta: That it got in it.
+            scheduled: Tokens that it was scheduled for.
         """
         request = self.request
-        self.blocks = blocks = self.blocks + delta
         return REQUEST.pack(
-            REQUEST.word, place, now_ns, spilled, event, self.sampled_by, self.weight, step_id, self.prompt_tokens, cached,
-            self.max_output_tokens, scheduled, request.num_computed_tokens, request.num_output_tokens, blocks, delta,
-            self.tail,
+            REQUEST.word, place, now_ns, spilled, event, self.sampled_by, self.weight, step_id, self.prompt_tokens,
+            NULL_I32, self.max_output_tokens, scheduled, request.num_computed_tokens, request.num_output_tokens, blocks,
+            delta, self.tail,
         )  # fmt: skip
 
     def write(

@@ -10,6 +10,7 @@ from oomctl.collectors.agent.requests import Followed
 from oomctl.collectors.agent.rings import Rings
 from oomctl.collectors.agent.settings import Settings
 from oomctl.collectors.agent.steps import StepRecorder
+from oomctl.collectors.agent.tables import BlockTables
 from oomctl.collectors.agent.timelines import Timelines
 
 _monotonic_ns = time.monotonic_ns
@@ -28,8 +29,9 @@ class SchedulerWatch:
         self.scheduler = scheduler
         self.guard = Guard(rings, self.detach)
         self._ring = rings.mine()
-        self._timelines = Timelines(scheduler, self._ring, settings.tracked_requests)
-        self._steps = StepRecorder(scheduler, self._ring, self.guard, self._timelines)
+        tables = BlockTables(scheduler)
+        self._timelines = Timelines(scheduler, self._ring, settings.tracked_requests, tables)
+        self._steps = StepRecorder(scheduler, self._ring, self.guard, self._timelines, tables)
         self._patches = Patches()
         self._attached = False
         self._deferred: dict[int, Followed] = {}

@@ -1,16 +1,15 @@
 """What a scheduler's steps and block pools were, as records."""
 
 import time
-from itertools import compress
 from typing import Any
 
 from oomctl.collectors.agent.admissions import Admissions
 from oomctl.collectors.agent.guard import Guard
-from oomctl.collectors.agent.kinds import COLLECTOR, EVENT, OOM, RESOURCES, STEP, TRANSFER, TRANSFER_OPS
-from oomctl.collectors.agent.layout import NULL_I32, NULL_I64, NULL_U8, pack_texts
+from oomctl.collectors.agent.kinds import COLLECTOR, OOM, RESOURCES, STEP, TRANSFER, TRANSFER_OPS
+from oomctl.collectors.agent.layout import NULL_I64, NULL_U8, pack_texts
 from oomctl.collectors.agent.pools import PoolTotals, find_pools
-from oomctl.collectors.agent.requests import Followed, count_blocks
 from oomctl.collectors.agent.ring import Ring
+from oomctl.collectors.agent.tables import BlockTables, Growth
 from oomctl.collectors.agent.timelines import Timelines
 
 CLOCK_NS = 10_000_000_000
@@ -18,15 +17,10 @@ CLOCK_NS = 10_000_000_000
 MAX_FLIGHTS = 16
 """Steps that may be between schedule and update_from_output; more have lost their end."""
 
-_NUMBERS = tuple(range(1024))
-"""For batches up to this size; to make the numbers anew takes longer than to look at what they number."""
 _STEP, _pack_step = STEP.word, STEP.pack
-_BLOCKS_CHANGED, _RESUMED = EVENT["blocks_changed"], EVENT["resumed"]
 _monotonic_ns = time.monotonic_ns
 
 
-Growth = list[tuple[Followed, int, int, int]]
-"""Requests that got blocks: who, the event, how many, and the tokens that it was scheduled for."""
 Flight = tuple[int, int, int, int, int, tuple[int, int], int, Growth]
 """A step between its scheduling and its output: step_id, prefill, decode and cached tokens, logits positions, running and
 waiting requests, when it began, and who grew. Bare, because a class of its own is slow to make."""
@@ -35,15 +29,16 @@ waiting requests, when it began, and who grew. Bare, because a class of its own 
 class StepRecorder:
     """Turns what the scheduler did into records. Knows vLLM's objects, but wraps none of them.
 
-    What it costs is not what it computes: during the engine's own step all of it has left the caches, and each function
-    and object that it touches again costs more than what is done there. So lists are looked at where the scheduler has just made
-    them, records are packed and written where the code that does so is needed anyway, and rare things are elsewhere.
+    What it costs is not what it computes. During the engine's own step all of it has left the caches, and each function
+    and object that it touches again costs more than what is done there. So it goes through no list of the whole batch,
+    packs a step's records together, at its end, and leaves what is rare to others.
 
     Args:
         scheduler: vLLM's Scheduler, constructed.
         ring: Of the thread that runs it.
         guard: Counts the agent's own exceptions.
         timelines: Of the requests that are followed.
+        tables: Of all requests.
 
     Attributes:
         pools: The block pools, the main one first.
@@ -52,14 +47,15 @@ class StepRecorder:
     # Slots lie in one piece.
     __slots__ = (
         "_admissions", "_clock_due_ns", "_counts", "_flights", "_followed", "_guard", "_prompt_logprobs", "_prompting",
-        "_ring", "_scheduler", "_timelines", "_told_preempted", "_transfers", "pools",
+        "_ring", "_scheduler", "_tables", "_timelines", "_told_preempted", "_transfers", "pools",
     )  # fmt: skip
 
-    def __init__(self, scheduler: Any, ring: Ring, guard: Guard, timelines: Timelines) -> None:
+    def __init__(self, scheduler: Any, ring: Ring, guard: Guard, timelines: Timelines, tables: BlockTables) -> None:
         self._scheduler = scheduler
         self._ring = ring
         self._guard = guard
         self._timelines = timelines
+        self._tables = tables
         self._followed = timelines.followed
         self._admissions = Admissions(scheduler)
         self._prompting = self._admissions.prompting
@@ -111,7 +107,7 @@ class StepRecorder:
         prefill = hits = 0
         if new or resumed or self._prompting:
             prefill, hits = self._admit(output)
-        growth = self._growth(output)
+        growth = self._tables.grown(step_id, output)
         positions = len(output.num_scheduled_tokens)
         if self._prompt_logprobs or output.scheduled_spec_decode_tokens:
             positions += self._more_positions(output)
@@ -133,13 +129,17 @@ class StepRecorder:
             if new.req_id in self._followed:
                 again = self._admissions.was_preempted(new.req_id)
                 self._timelines.began(new, again, output.num_scheduled_tokens[new.req_id])
+        for request_id in output.scheduled_cached_reqs.resumed_req_ids:
+            if request_id in self._followed:
+                self._tables.look(self._followed[request_id], self._timelines.step_id)
         return self._admissions.scheduled(output)
 
     def _more_positions(self, output: Any) -> int:
         """Logits positions beside the one that each request has."""
         scheduled = output.num_scheduled_tokens
         more = sum(map(len, output.scheduled_spec_decode_tokens.values()))
-        return more + sum(scheduled[request_id] - 1 for request_id in self._prompt_logprobs & scheduled.keys())
+        more += sum(scheduled[request_id] - 1 for request_id in self._prompt_logprobs & scheduled.keys())
+        return int(more)
 
     def end(self, output: Any, result: Any, dumped: int = NULL_U8) -> bool:
         """A step is over, or failed: who grew in it, its figures, and those of the pools.
@@ -181,29 +181,19 @@ class StepRecorder:
             ring.write(COLLECTOR, pack_texts("agent", "ok"), NULL_I64, self._guard.errors, time.time_ns())
         return active
 
-    def _growth(self, output: Any) -> Growth:
-        """Who got blocks in a step. Looked up when the scheduler has just made the lists, written at the step's end."""
-        cached, followed_ids = output.scheduled_cached_reqs, self._followed
-        blocks, ids, growth = cached.new_block_ids, cached.req_ids, []
-        # Of hundreds of requests a few got blocks; the others are passed over in C, and without a look at their ids.
-        for at in compress(_NUMBERS if len(ids) <= len(_NUMBERS) else range(len(ids)), blocks):
-            followed = followed_ids.get(ids[at])
-            if followed is not None:
-                event = _RESUMED if ids[at] in cached.resumed_req_ids else _BLOCKS_CHANGED
-                growth.append((followed, event, count_blocks(blocks[at]), output.num_scheduled_tokens[ids[at]]))
-        return growth
-
     def _pack_growth(self, growth: Growth, step_id: int, now_ns: int) -> list[bytes]:
         """The records of those that got blocks, for the ring's next places; a long one is written at once."""
-        ring, slots = self._ring, []
-        for followed, event, blocks, tokens in growth:
+        ring = self._ring
+        slots: list[bytes] = []
+        for followed, event, blocks, delta, tokens in growth:
             if followed.is_long:
                 ring.extend(slots)
                 slots.clear()
-                followed.write(ring, event, step_id, blocks, scheduled=tokens)
+                followed.blocks -= delta
+                followed.write(ring, event, step_id, delta, scheduled=tokens)
             else:
                 place = ring.place + len(slots) + 1
-                slots.append(followed.pack(place, now_ns, ring.spilled, event, step_id, blocks, NULL_I32, tokens))
+                slots.append(followed.pack(place, now_ns, ring.spilled, event, step_id, blocks, delta, tokens))
         return slots
 
     def tell_growth(self) -> None:

@@ -6,6 +6,7 @@ from oomctl.collectors.agent.kinds import EVENT
 from oomctl.collectors.agent.layout import NULL_I32, NULL_I64
 from oomctl.collectors.agent.requests import Followed, Sampler, count_blocks, follow
 from oomctl.collectors.agent.ring import Ring
+from oomctl.collectors.agent.tables import BlockTables
 
 
 class Timelines:
@@ -15,6 +16,7 @@ class Timelines:
         scheduler: vLLM's Scheduler, constructed.
         ring: Of the thread that runs it.
         tracked_requests: About how many are followed at a time; 0 for all.
+        tables: Of all requests.
 
     Attributes:
         followed: The requests whose time line is recorded, by id.
@@ -22,9 +24,10 @@ class Timelines:
         awaiting: Those of them that have no output token yet.
     """
 
-    def __init__(self, scheduler: Any, ring: Ring, tracked_requests: int) -> None:
+    def __init__(self, scheduler: Any, ring: Ring, tracked_requests: int, tables: BlockTables) -> None:
         self._scheduler = scheduler
         self._ring = ring
+        self._tables = tables
         self._sampler = Sampler(tracked_requests)
         self.followed: dict[str, Followed] = {}
         self.step_id = 0
@@ -34,6 +37,7 @@ class Timelines:
         """Follow nobody."""
         self.followed.clear()
         self.awaiting.clear()
+        self._tables.forget()
 
     def adopt(self) -> None:
         """Requests that were there before: their time line begins here."""
@@ -42,10 +46,12 @@ class Timelines:
             followed = self._sampler.draw(request, alive)
             if followed is not None:
                 self.followed[request.request_id] = followed
-                held = self._held(request)
+                held, _ = self._tables.held(request.request_id)
                 followed.write(self._ring, EVENT["scheduled" if held else "queued"], self.step_id, delta=held)
                 if followed.awaits_token:
                     self.awaiting.append(followed)
+                if held:
+                    self._tables.look(followed, self.step_id + 1)
 
     def arrived(self, request: Any) -> None:
         """A request came; whether it is followed is drawn now."""
@@ -68,13 +74,16 @@ class Timelines:
         blocks = count_blocks(new.block_ids)
         followed = self.followed[new.req_id]
         followed.write(self._ring, event, self.step_id, blocks, new.num_computed_tokens, scheduled_tokens)
+        self._tables.look(followed, self.step_id + 1)
 
     def preempted(self, followed: Followed) -> None:
         """It went back to the queue, and lost its blocks."""
+        followed.due_step = 0
         followed.write(self._ring, EVENT["preempted"], self.step_id, delta=-followed.blocks)
 
     def ended(self, followed: Followed) -> None:
         """It finished or was aborted; its blocks may come back now or later."""
+        followed.due_step = 0
         event = "cancelled" if "ABORT" in followed.request.status.name else "finished"
         followed.write(self._ring, EVENT[event], self.step_id)
 
@@ -102,10 +111,7 @@ class Timelines:
         scheduled = getattr(output, "num_scheduled_tokens", None)
         for request in list(self._scheduler.requests.values()):
             followed = follow(request, "oom")
-            followed.blocks = self._held(request)
+            followed.blocks, _ = self._tables.held(request.request_id)
             event = "scheduled" if request.status.name == "RUNNING" else "queued"
             tokens = NULL_I32 if scheduled is None else scheduled.get(request.request_id, 0)
             followed.write(self._ring, EVENT[event], self.step_id, scheduled=tokens)
-
-    def _held(self, request: Any) -> int:
-        return count_blocks(self._scheduler.kv_cache_manager.get_block_ids(request.request_id))
