@@ -1,5 +1,6 @@
 """The block tables of an engine's KV cache manager, and when a request can next get blocks."""
 
+import sys
 from typing import Any
 
 from oomctl.collectors.agent.kinds import EVENT
@@ -29,9 +30,9 @@ class BlockTables:
         self._lookahead = int(getattr(scheduler, "num_lookahead_tokens", 0))
         self._tokens_a_step = 1 + int(getattr(scheduler, "num_spec_tokens", 0))
         managers = getattr(getattr(self._manager, "coordinator", None), "single_type_managers", ())
-        tables = [(getattr(one, "req_to_blocks", None), getattr(one, "block_size", 0)) for one in managers]
         # A version that keeps its tables elsewhere is asked for them.
-        self._tables = tables if all(hasattr(table, "get") for table, _ in tables) else []
+        known = all(hasattr(one, "req_to_blocks") and hasattr(one, "block_size") for one in managers)
+        self._tables: list[tuple[Any, int]] = [(one.req_to_blocks, one.block_size) for one in managers] if known else []
         self._due: dict[int, list[Followed]] = {}
 
     def forget(self) -> None:
@@ -43,8 +44,13 @@ class BlockTables:
         if not self._tables:
             blocks = count_blocks(self._manager.get_block_ids(request_id))
             return blocks, blocks * self._block_size
-        counts = [(len(table.get(request_id) or ()), size) for table, size in self._tables]
-        return sum(count for count, _ in counts), min(count * size for count, size in counts)
+        blocks, room = 0, sys.maxsize
+        for table, size in self._tables:
+            count = len(table.get(request_id) or ())
+            blocks += count
+            if count * size < room:
+                room = count * size
+        return blocks, room
 
     def look(self, followed: Followed, step_id: int) -> None:
         """Look at it in that step."""
@@ -64,16 +70,17 @@ class BlockTables:
                 # It was preempted, or has ended.
                 continue
             request = followed.request
-            tokens = output.num_scheduled_tokens.get(request.request_id, 0)
-            blocks, room = self.held(request.request_id)
+            request_id = request.request_id
+            tokens = output.num_scheduled_tokens.get(request_id, 0)
+            blocks, room = self.held(request_id)
             if tokens and blocks != followed.blocks:
-                again = request.request_id in output.scheduled_cached_reqs.resumed_req_ids
-                event = _RESUMED if again else _BLOCKS_CHANGED
+                event = _RESUMED if request_id in output.scheduled_cached_reqs.resumed_req_ids else _BLOCKS_CHANGED
                 growth.append((followed, event, blocks, blocks - followed.blocks, tokens))
                 followed.blocks = blocks
             computed = request.num_computed_tokens
             # Steps of a prompt take as many tokens as the scheduler likes.
-            one_by_one = 0 < tokens <= self._tokens_a_step and computed >= followed.prompt_tokens
-            spare = (room - computed - self._lookahead) // self._tokens_a_step if one_by_one else 0
-            self.look(followed, step_id + 1 + max(spare, 0))
+            due = step_id + 1
+            if 0 < tokens <= self._tokens_a_step and computed >= followed.prompt_tokens and room > computed:
+                due += max((room - computed - self._lookahead) // self._tokens_a_step, 0)
+            self.look(followed, due)
         return growth

@@ -3,6 +3,7 @@
 import os
 import threading
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -232,6 +233,33 @@ def test_what_is_no_ring_gets_one_clear_error(name: str, spoil, message: str, tm
     for use in (RingReader, lambda path: set_active(path, False)):
         with pytest.raises(OomctlError, match=message if name != "empty" or use is RingReader else "cannot write"):
             use(bad)
+
+
+def test_a_ring_of_the_version_before_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oomctl.collectors.agent.rings.VERSION", 1)
+    monkeypatch.setattr("oomctl.collectors.agent.ring.adler32", crc32)
+    ring = make_rings(tmp_path).mine()
+    write_step(ring, 7)
+    write_text(ring, "long " * 100)
+    header, batch = read_ring(path_of(ring))
+    assert header.version == 1
+    assert [record.seq for record in batch.records] == [1, 2]
+    assert (batch.overwritten, batch.torn, batch.unknown) == (0, 0, 0)
+
+
+def test_records_of_a_step_are_appended_together_also_over_the_end(tmp_path: Path) -> None:
+    ring = make_rings(tmp_path).mine()
+    for step_id in range(1, 8):
+        slots = [
+            kinds.STEP.pack(kinds.STEP.word, ring.place + at, 5, ring.spilled, step_id, *kinds.STEP.nulls[1:], b"")
+            for at in (1, 2, 3)
+        ]
+        assert ring.extend(slots)
+    _, batch = read_ring(path_of(ring))
+    assert [record.seq for record in batch.records] == list(range(6, 22))
+    assert [record.values["step_id"] for record in batch.records] == [(seq + 2) // 3 for seq in range(6, 22)]
+    set_active(path_of(ring), False)
+    assert not ring.extend([])
 
 
 def test_it_can_be_told_to_pause(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine import load
 from tests.engine.recording import Recording
-from tests.engine.server import Server
+from tests.engine.server import BLOCK_TOKENS, Server
 
 PROMPT_TOKENS = 84
 KV_BLOCKS = 24
@@ -87,6 +87,9 @@ def test_every_request_begins_and_gives_all_its_blocks_back(run: Run) -> None:
         for event in events:
             held += event["kv_blocks_delta"]
             assert event["kv_blocks"] == held >= 0
+            if event["event"] in ("admitted", "blocks_changed", "resumed", "first_token"):
+                room = held * BLOCK_TOKENS
+                assert room - BLOCK_TOKENS < event["computed_tokens"] <= room, "no block is seen late"
         took = [event["event"] for event in events if event["kv_blocks_delta"] > 0]
         assert took[:1] in ([], ["admitted"]), "its blocks begin at its admission"
         if "preempted" in names and names[-2] == "finished":
