@@ -18,7 +18,7 @@ import zstandard
 
 from oomctl.analyzers.capacity.rules import assign, parse_rules
 from oomctl.analyzers.capacity.traps import with_traps
-from oomctl.collectors.agent.layout import CRC, HEADER, HEADER_BYTES, SLOT_BYTES
+from oomctl.collectors.agent.layout import CHECKSUM, CHECKSUMS, HEADER, HEADER_BYTES, SLOT_BYTES, VERSION
 from oomctl.collectors.agent.reader import RingReader
 from oomctl.collectors.agent.rows import common_columns, to_row
 from oomctl.collectors.artifacts.logs import read_log
@@ -211,11 +211,11 @@ def _looked(found: Trace) -> None:
 
 def _checked(data: bytes) -> bytes:
     whole = bytearray(data.ljust(HEADER_BYTES, b"\0"))
-    CRC.pack_into(whole, HEADER.size, zlib.crc32(whole[: HEADER.size]))
+    CHECKSUM.pack_into(whole, HEADER.size, zlib.crc32(whole[: HEADER.size]))
     for start in range(HEADER_BYTES, len(whole) - SLOT_BYTES + 1, SLOT_BYTES):
-        slot = whole[start + CRC.size : start + SLOT_BYTES]
+        slot = whole[start + CHECKSUM.size : start + SLOT_BYTES]
         if any(slot):
-            CRC.pack_into(whole, start, zlib.crc32(slot))
+            CHECKSUM.pack_into(whole, start, CHECKSUMS[VERSION](bytes(slot)))
     return bytes(whole)
 
 
