@@ -68,6 +68,7 @@ EVIDENCE = {
     "host_memory": Fixture("hand"),
     "host_processes": Fixture("hand"),
     "innermost": Fixture("warm_up_capture"),
+    "kill_watch": Fixture("hand", incident=1),
     "kv_pressure": Fixture("decode_silent_stall"),
     "kv_size": Fixture("warm_up_capture", ranks=2),
     "kv_usage": Fixture("decode_exhausted", "sglang"),
@@ -170,6 +171,16 @@ HAND: Sequence[Row] = [
     ),
     *(
         make_row(
+            "collector", {"name": name, "state": state, "detail": f"of pid {50 + seq}"},
+            {"stream": "rank", "seq": seq, "ts": ts, "worker": "w1", "incarnation": life, "source": "host"},
+        )
+        for seq, ts, name, state, life in [
+            (7, 41, "kill_count", "ok", "1"), (8, 42, "kernel_log", "ok", "1"), (9, 43, "kernel_log", "ok", "1"),
+            (10, 41, "kernel_log", "absent", "1"), (11, 41, "kill_count", "ok", "0"), (12, 90 * 10**6, "kill_count", "ok", "1"),
+        ]
+    ),
+    *(
+        make_row(
             "request", {"session_id": "s", "request_id": name, "event": f"tool_wait_{what}"},
             {"stream": "spans", "seq": seq, "ts": seq * 10**6, "source": "otlp"},
         )
@@ -180,7 +191,7 @@ HAND: Sequence[Row] = [
 
 Then the host's side: who held its memory, how full it was, and a probe that failed. Then three streams of another worker,
 one of whose clocks jumps back. An allocator's snapshot has counters and two failed allocations. The processes of
-two lives of that worker come next, and of three calls of tools one with its end.
+two lives of that worker come next, who looked for a kill as they went, and of three calls of tools one with its end.
 """
 
 
