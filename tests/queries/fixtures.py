@@ -176,7 +176,8 @@ HAND: Sequence[Row] = [
         )
         for seq, ts, name, state, life in [
             (7, 41, "kill_count", "ok", "1"), (8, 42, "kernel_log", "ok", "1"), (9, 43, "kernel_log", "ok", "1"),
-            (10, 41, "kernel_log", "absent", "1"), (11, 41, "kill_count", "ok", "0"), (12, 90 * 10**6, "kill_count", "ok", "1"),
+            (10, 41, "kernel_log", "absent", "1"), (11, 41, "kill_count", "ok", "0"),
+            (12, 90 * 10**6, "kill_count", "ok", "1"),
         ]
     ),
     *(
