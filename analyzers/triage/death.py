@@ -12,6 +12,7 @@ _MAYBE_MEMORY = re.compile(
     r"(?i)memor|alloc|\bout of\b|\bOOM\b|[hnr]ccl|cuda ?\w* ?error|cuda failure|CUDA_ERROR|cublas|cudnn|\bhip ?error"
     r"|\bnpu\b|level_zero|device|driver|connection|broken pipe|socket|\beof\b|\bdied\b|died ?error|killed|signal"
     r"|timed? ?out|core dumped|segmentation"
+    r"|\b(?:executor|workers?|child process|subprocess)\b[^.\n]{0,40}\b(?:failed|exited|crashed|terminated)\b"
 )
 """Words of what also follows when memory runs out somewhere else: a peer is gone, a device does not answer."""
 

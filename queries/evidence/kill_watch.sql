@@ -1,5 +1,5 @@
--- Who watched for kills for memory as a process of a worker's life went, and saw none
--- params: worker, incarnation, ts
+-- Who watched for kills for memory as a worker's process went, and saw none; a log may call the same life otherwise
+-- params: worker, ts
 -- column stream: source of the row
 -- column seq: its place in the stream
 -- column line: line of the source that gave it, 1-based; NULL where the source has no lines
@@ -7,8 +7,7 @@
 -- column detail: what was looked at, and for whom
 SELECT stream, seq, line, name, detail
 FROM collector
-WHERE worker = $worker AND incarnation = $incarnation AND name IN ('kernel_log', 'kill_count') AND state = 'ok'
-    AND abs(epoch(ts - $ts)) < 60
+WHERE worker = $worker AND name IN ('kernel_log', 'kill_count') AND state = 'ok' AND abs(epoch(ts - $ts)) < 60
 QUALIFY row_number() OVER (PARTITION BY name ORDER BY abs(epoch(ts - $ts)), seq) = 1
 ORDER BY name
 LIMIT 4;

@@ -22,8 +22,12 @@ def test_detects_what_it_died_of() -> None:
 
 
 @pytest.mark.parametrize(
-    "detail", ["RuntimeError: NCCL error: remote process exited", "ConnectionResetError: peer", "ActorDiedError: x died"]
-)
+    "detail",
+    [
+        "RuntimeError: NCCL error: remote process exited", "ConnectionResetError: peer", "ActorDiedError: x died",
+        "RuntimeError: Executor failed.", "RuntimeError: worker 3 has crashed",
+    ],
+)  # fmt: skip
 def test_does_not_judge_what_may_follow_from_memory(detail: str) -> None:
     assert dead(detail).root().verdict is None
 
