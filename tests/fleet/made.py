@@ -21,6 +21,8 @@ FULL_ROWS = 2_800
 """Of a worker that serves for an hour, as its log tells it."""
 FRAME_ROWS = 500
 WRITER = f"oomctl {__version__}"
+MODEL = "made/model"
+"""Of all workers: a scenario names one of its own, and versions are compared on one model."""
 BEGIN = datetime(2026, 3, 11, 22, tzinfo=UTC)
 """Of a fleet's recordings: some of its hours are of the next day."""
 
@@ -90,6 +92,8 @@ def _placed(hour: Hour, node: str, worker: str, first_us: int) -> list[Row]:
         manifest = row.get("manifest", {})
         if (manifest.get("section"), manifest.get("key")) == ("engine", "version"):
             placed[-1]["manifest"] = manifest | {"value": hour.version}
+        elif manifest.get("key") in ("model", "model_path"):
+            placed[-1]["manifest"] = manifest | {"value": MODEL}
     return placed
 
 
