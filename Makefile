@@ -34,7 +34,7 @@ test-fast: $(STAMP) ## the tests not marked slow (seconds)
 test-engine: $(STAMP) ## the tests on a real vLLM (minutes; the first call installs it)
 	@engine="$(ENGINE)" && OOMCTL_ENGINE="$$engine" $(PYTHON) -m pytest tests/engine -m "not slow" $(PYTEST_ARGS)
 
-test-failures: $(STAMP) ## its failures, real ones, recorded and triaged without a log (each a start of the engine)
+test-failures: $(STAMP) ## what takes long on it: real failures triaged without a log, a worker seen from outside, loads replayed
 	@engine="$(ENGINE)" && OOMCTL_ENGINE="$$engine" $(PYTHON) -m pytest tests/engine -m "slow and not experiment" -rs $(PYTEST_ARGS)
 
 test-experiment: $(STAMP) ## whole capacity experiments on it (an hour; aiperf's load, where that is installed)

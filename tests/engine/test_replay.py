@@ -19,6 +19,8 @@ from tests.engine.recording import Recording
 from tests.engine.replayed import Played, as_work, by_steps, played
 from tests.engine.server import BLOCK_TOKENS, MAX_NUM_SEQS, Server
 
+pytestmark = pytest.mark.slow
+
 REQUESTS = 200
 KV_BLOCKS = 40
 USABLE_BLOCKS = KV_BLOCKS - 1
