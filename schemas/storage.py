@@ -3,8 +3,7 @@
 import os
 import secrets
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,10 +11,11 @@ import msgspec
 
 from oomctl.schemas import ddl, wide
 from oomctl.schemas.declare import Kind
-from oomctl.schemas.errors import ExitCode, OomctlError
+from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.events import COMMON_NAMES, KINDS, SORT_KEY
 from oomctl.schemas.rows import NEEDED, Row
 from oomctl.schemas.version import SCHEMA_VERSION, VERSION_KEY, check_version
+from oomctl.schemas.whole import beside
 
 if TYPE_CHECKING:
     import duckdb
@@ -168,31 +168,6 @@ def write_parquet(
         metadata[INCIDENT_KEY] = incident_id
     with beside(path) as scratch:
         wide.write(connection, scratch, [column for column in SORT_KEY if column != "kind"], metadata, source)
-
-
-@contextmanager
-def beside(path: Path) -> Iterator[Path]:
-    """A file beside a place, that only its owner may read, and that is moved there if all went well.
-
-    Raises:
-        OomctlError: If nothing can be written there.
-    """
-    try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as error:
-        raise OomctlError(
-            f"cannot write ({path}): {error.strerror}",
-            "choose a folder that you may write to",
-            ExitCode.ENVIRONMENT,
-        ) from error
-    os.close(descriptor)
-    scratch = Path(name)
-    try:
-        yield scratch
-        scratch.chmod(0o600)
-        scratch.replace(path)
-    finally:
-        scratch.unlink(missing_ok=True)
 
 
 def load_parquet(

@@ -18,6 +18,7 @@ from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.events import KINDS
 from oomctl.schemas.rows import COMMON_FIELDS, FIELDS, Row, row_of
 from oomctl.schemas.version import SCHEMA_VERSION, check_version
+from oomctl.schemas.whole import beside
 
 if TYPE_CHECKING:
     import duckdb
@@ -58,7 +59,7 @@ def rows(connection: "duckdb.DuckDBPyConnection") -> Iterator[Row]:
 def write_jsonl(connection: "duckdb.DuckDBPyConnection", path: Path) -> None:
     """Write one JSON object per row, `ts` in microseconds since 1970 UTC, to a file that only its owner may read."""
     encode = msgspec.json.Encoder().encode
-    with storage.beside(path) as scratch, scratch.open("wb") as file:
+    with beside(path) as scratch, scratch.open("wb") as file:
         for row in rows(connection):
             file.write(encode({"schema": SCHEMA, **row}) + b"\n")
 
@@ -77,7 +78,7 @@ def write_csv(connection: "duckdb.DuckDBPyConnection", path: Path) -> None:
     texts = [f'"{name}"' for name, field in COMMON_FIELDS.items() if field.type == "text"]
     texts += [f'"{kind}.{field.name}"' for kind, field in used if field.type == "text"]
     selected = f"SELECT {', '.join(columns)} FROM {ddl.TABLE} ORDER BY stream, seq, kind"
-    with storage.beside(path) as scratch:
+    with beside(path) as scratch:
         connection.execute(
             f"COPY ({selected}) TO '{storage.quoted(str(scratch))}' (FORMAT csv, HEADER, FORCE_QUOTE ({', '.join(texts)}))"
         )

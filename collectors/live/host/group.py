@@ -42,11 +42,6 @@ class Group:
         self.kills = self._counted()
 
     @property
-    def key(self) -> str:
-        """What tells it from others."""
-        return key(self.levels)
-
-    @property
     def where(self) -> str:
         """In words."""
         return f"memory cgroup {self.levels[0].name}" if self.levels else "the host"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from oomctl.collectors.live.prometheus.derived import tokens_of_blocks
-from oomctl.collectors.live.prometheus.facts import Fact, Whose
+from oomctl.collectors.live.prometheus.facts import LARGEST, Fact, Whose
 
 MAX_RECORDS = 1_000
 POOL = {
@@ -88,4 +88,4 @@ def _count_of_us(milliseconds: Any) -> int | None:
 
 def _count(value: Any) -> int | None:
     """A figure that is none, or that means "not known" (negative), is NULL."""
-    return round(value) if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e18 else None
+    return round(value) if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < LARGEST else None

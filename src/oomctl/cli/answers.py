@@ -110,7 +110,7 @@ class Answers:
         if self._output is None:
             sys.stdout.flush()
             return write(sys.stdout.buffer)
-        from oomctl.schemas.storage import beside
+        from oomctl.schemas.whole import beside
 
         with beside(self._output) as scratch, scratch.open("wb") as file:
             return write(file)

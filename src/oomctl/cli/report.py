@@ -61,13 +61,8 @@ def report(
     if output is None:
         sys.stdout.write(text)
         return
-    _write(output, text.encode())
+    from oomctl.schemas import whole
+
+    whole.write(output, text.encode())
     for name, picture in pictures.items():
-        _write(output.with_name(name), picture)
-
-
-def _write(path: Path, content: bytes) -> None:
-    from oomctl.schemas.storage import beside
-
-    with beside(path) as scratch:
-        scratch.write_bytes(content)
+        whole.write(output.with_name(name), picture)

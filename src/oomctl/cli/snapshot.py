@@ -192,10 +192,9 @@ def _write(html: Path, drawn: list[str]) -> None:
     from oomctl.cli.boundary import note
     from oomctl.cli.render.heap_page import page
     from oomctl.cli.render.words import human
-    from oomctl.schemas.storage import beside
+    from oomctl.schemas import whole
 
-    with beside(html) as scratch:
-        scratch.write_text(page(drawn), encoding="utf-8")
+    whole.write(html, page(drawn).encode())
     note(f"wrote {human(html.stat().st_size)} ({html})")
 
 

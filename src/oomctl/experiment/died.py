@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from oomctl.experiment.folder import write
 from oomctl.experiment.recorder import Recorder
+from oomctl.schemas import whole
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.experiment import Incident
 
@@ -28,7 +28,7 @@ def incidents_of(step: int, recorder: Recorder, root: Path) -> list[Incident]:
             continue
         page = root / f"incident-{step}-{file.stem}.html"
         try:
-            write(page, as_html(report).encode())
+            whole.write(page, as_html(report).encode())
             name: str | None = page.name
         except OomctlError:
             # Without the chart code there is no page; the verdict is told all the same.

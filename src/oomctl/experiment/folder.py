@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 
 from oomctl.experiment.settings import Settings
+from oomctl.schemas import whole
 from oomctl.schemas.errors import ExitCode, OomctlError
 from oomctl.schemas.experiment import SCHEMA, Experiment
-from oomctl.schemas.storage import beside
 
 ARTIFACT = "experiment.json"
 
@@ -83,7 +83,7 @@ class Folder:
     def keep(self, experiment: Experiment) -> None:
         """Write the artifact: the old one, or the new one, whole."""
         experiment.steps.sort(key=lambda step: step.number)
-        write(self.artifact, msgspec.json.format(msgspec.json.encode(experiment), indent=2) + b"\n")
+        whole.write(self.artifact, msgspec.json.format(msgspec.json.encode(experiment), indent=2) + b"\n")
 
     def life(self, name: str) -> Path:
         """A folder for one life of the worker: its log and its recording, numbered as they come."""
@@ -91,12 +91,6 @@ class Folder:
         made = self.root / f"{max(taken, default=0) + 1:02}-{name}"
         made.mkdir(mode=0o700)
         return made
-
-
-def write(path: Path, content: bytes) -> None:
-    """Write a file whole, or not at all."""
-    with beside(path) as scratch:
-        scratch.write_bytes(content)
 
 
 def read_experiment(path: Path) -> Experiment:

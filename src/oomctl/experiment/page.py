@@ -1,11 +1,11 @@
 """The report beside the artifact: one HTML file that loads nothing and runs no script."""
 
 from collections.abc import Iterator, Sequence
-from importlib.resources import files
 
 from oomctl.cli.render.columns import Figure, shown
 from oomctl.cli.render.experiment import LEAKED, TRIED, leaked, point_lines, shown_figure, title, tried
 from oomctl.cli.render.heap_svg import text
+from oomctl.report.html import head, table
 from oomctl.schemas.experiment import Experiment, Reading, Step
 
 NAME = "report.html"
@@ -14,15 +14,9 @@ READ = ("whose", "readings", "first", "last", "least", "most", "stream", "rows")
 
 def page(found: Experiment) -> str:
     """The whole file."""
-    style = (files("oomctl.report") / "page.css").read_text(encoding="utf-8")
     parts = [
-        "<!DOCTYPE html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        '<meta name="color-scheme" content="light dark">',
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-        f"<title>oomctl: capacity experiment</title><style>{style}</style></head><body><main>",
-        f"<section><h1>Capacity experiment</h1><p>{text(title(found))}</p>",
+        *head("oomctl: capacity experiment"),
+        f"<main><section><h1>Capacity experiment</h1><p>{text(title(found))}</p>",
         *(f"<p><strong>{text(line)}</strong></p>" for line in point_lines(found)),
         *_incidents(found),
         "</section>",
@@ -63,6 +57,6 @@ def _read(one: Reading) -> Sequence[Figure]:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[Figure]]) -> str:
-    head = "".join(f"<th>{text(name)}</th>" for name in heads)
+    names = "".join(f"<th>{text(name)}</th>" for name in heads)
     body = "".join(f"<tr>{''.join(f'<td>{text(shown(value))}</td>' for value in row)}</tr>" for row in rows)
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    return table(names, body)

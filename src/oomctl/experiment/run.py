@@ -6,7 +6,7 @@ from pathlib import Path
 
 from oomctl.experiment.conclusion import conclude
 from oomctl.experiment.died import incidents_of
-from oomctl.experiment.folder import Folder, write
+from oomctl.experiment.folder import Folder
 from oomctl.experiment.life import DiedEarly
 from oomctl.experiment.load.aiperf import find
 from oomctl.experiment.page import NAME, page
@@ -15,6 +15,7 @@ from oomctl.experiment.rig import NotPossible, Rig
 from oomctl.experiment.settings import Settings
 from oomctl.experiment.steps import STEPS, Outcome
 from oomctl.experiment.steps import Step as Doing
+from oomctl.schemas import whole
 from oomctl.schemas.experiment import Experiment, Step
 
 END_OF = ("device", "host")
@@ -45,7 +46,7 @@ def run(settings: Settings, say: Callable[[str], None], steps: Sequence[Doing] =
             (done := experiment.step(doing.number)) is not None and done.status != "aborted" for doing in steps
         )
         folder.keep(experiment)
-        write(settings.root / NAME, page(experiment).encode())
+        whole.write(settings.root / NAME, page(experiment).encode())
     return experiment
 
 

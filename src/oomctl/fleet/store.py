@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from oomctl.schemas import storage
 from oomctl.schemas.errors import ExitCode, OomctlError
+from oomctl.schemas.whole import beside
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _MAGIC = re.compile(r"[*?[]")
@@ -116,7 +116,7 @@ class Store:
                 place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             except OSError as error:
                 raise self._problem("cannot write", error, path) from error
-            with storage.beside(place) as scratch:
+            with beside(place) as scratch:
                 shutil.copyfile(source, scratch)
             return
         files, base = self._files

@@ -3,7 +3,6 @@
 import base64
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,6 +13,7 @@ from oomctl.cli.render.rows import plain
 from oomctl.report.answers import Answer
 from oomctl.report.explained import SECTION as EXPLAINED
 from oomctl.report.explained import folds
+from oomctl.report.html import POLICY, asset, head, table
 from oomctl.report.panels import SECTIONS, Section
 from oomctl.report.verdict import incident_html, read_html
 
@@ -53,15 +53,11 @@ def page(report: "Report", specs: "dict[str, Spec]", code: str) -> str:
         key: title for key, (title, inner) in last.items() if inner
     }
     links = "".join(f'<a href="#{key}">{text(title)}</a>' for key, title in titles.items())
+    # Vega compiles a chart's expressions; they are ours, and nothing of an input is among them.
+    scripts = f"img-src data:; script-src 'nonce-{nonce}' 'unsafe-eval'"
+    policy = f"{POLICY}; {scripts}; base-uri 'none'; form-action 'none'"
     parts = [
-        "<!DOCTYPE html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        '<meta name="color-scheme" content="light dark">',
-        # Vega compiles a chart's expressions; they are ours, and nothing of an input is among them.
-        f"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
-        f"img-src data:; script-src 'nonce-{nonce}' 'unsafe-eval'; base-uri 'none'; form-action 'none'\">",
-        f"<title>{text(_title(report))}</title><style>{_asset('page.css')}</style></head><body>",
+        *head(_title(report), policy),
         f'<nav><a href="#verdict">Verdict</a>{links}</nav><main>',
         *_verdicts(report),
         *(_section(section, report, specs) for section in shown),
@@ -70,7 +66,7 @@ def page(report: "Report", specs: "dict[str, Spec]", code: str) -> str:
         *(f'<script type="application/json" data-chart="{key}">{_json(spec)}</script>' for key, spec in specs.items()),
     ]
     if specs:
-        parts += [f'<script nonce="{nonce}">{code}</script>', f'<script nonce="{nonce}">{_asset("page.js")}</script>']
+        parts += [f'<script nonce="{nonce}">{code}</script>', f'<script nonce="{nonce}">{asset("page.js")}</script>']
     return "\n".join(parts) + "\n</body></html>\n"
 
 
@@ -122,14 +118,14 @@ def _lacking(report: "Report") -> str:
 def _table(answer: Answer) -> str:
     """Folded: the rows, and the SQL that gave them."""
     query = answer.query
-    head = "".join(f'<th title="{text(meaning)}">{text(column)}</th>' for column, meaning in query.columns)
+    heads = "".join(f'<th title="{text(meaning)}">{text(column)}</th>' for column, meaning in query.columns)
     body = "".join(f"<tr>{_cells(row)}</tr>" for row in answer.rows[:ROWS])
     more = len(answer.rows) - ROWS
     rest = f"<p>and {more:,} rows more: <code>oomctl query FILE {query.name}</code></p>" if more > 0 else ""
     count = f"{len(answer.rows):,} row{'' if len(answer.rows) == 1 else 's'}"
     return (
         f"<details><summary>{text(query.title)} <small>{count}</small></summary>"
-        f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{rest}'
+        f"{table(heads, body)}{rest}"
         f"<details><summary>SQL: {text(query.name)}</summary><pre>{text_block(query.sql)}</pre></details></details>"
     )
 
@@ -152,7 +148,3 @@ def _json(spec: "Spec") -> str:
 
     document = escape_json(msgspec.json.encode(spec).decode())
     return document.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _asset(name: str) -> str:
-    return (files("oomctl.report") / name).read_text(encoding="utf-8")

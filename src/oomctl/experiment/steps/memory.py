@@ -7,7 +7,6 @@ import msgspec
 
 from oomctl.analyzers.capacity.experiment.observed import Look
 from oomctl.analyzers.capacity.pool import USUAL_BLOCK_TOKENS
-from oomctl.experiment.folder import write
 from oomctl.experiment.life import Life
 from oomctl.experiment.load.calls import Call, plan
 from oomctl.experiment.predicted import ledger_of
@@ -16,6 +15,7 @@ from oomctl.experiment.rig import NotPossible, Rig
 from oomctl.experiment.server import visible_devices
 from oomctl.experiment.steps.base import Figures, Outcome
 from oomctl.experiment.watch import DeviceMemory
+from oomctl.schemas import whole
 
 USUAL_SEQUENCES = 64
 POOL_SHARE = 0.5
@@ -89,7 +89,7 @@ def pool(rig: Rig) -> Outcome:
     ledger, why = ledger_of(rig.settings.ledger, rig.settings.launch, rig.life.recorder.recording)
     if ledger is None or ledger.pool is None:
         return Outcome("skipped", why or "the ledger predicts no KV pool", figures)
-    write(rig.folder.root / LEDGER, msgspec.json.encode(ledger) + b"\n")
+    whole.write(rig.folder.root / LEDGER, msgspec.json.encode(ledger) + b"\n")
     rig.experiment.ledger = LEDGER
     predicted = ledger.pool.blocks
     figures |= {"predicted_blocks": predicted, "off_blocks": measured - predicted}
