@@ -2,9 +2,7 @@
 
 import errno
 import io
-import os
-import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +12,10 @@ from msgspec import structs
 
 from oomctl import progress, rotation
 from oomctl.inputs import STDIN, Report, expand, label, opened, unreadable
+from oomctl.logfiles import load_log, problem_of
 from oomctl.packed import Rotated
 from oomctl.schemas import storage, text_forms, verdict
 from oomctl.schemas.errors import OomctlError
-from oomctl.schemas.rows import Row
 from oomctl.schemas.version import PARQUET_MAGIC
 from oomctl.snapshots import load_snapshot_file
 from oomctl.spans import load_span_file
@@ -30,11 +28,8 @@ LIVE_MAGIC = b"OOMCTLL\n"
 if TYPE_CHECKING:
     import duckdb
 
-    from oomctl.collectors.artifacts.unpack import Unpacked
+    from oomctl.collectors.artifacts.streams import Unpacked
     from oomctl.schemas.ledger import Ledger
-
-MAX_HOLE_BYTES = 256 << 20
-"""Zeros after which what is no file, and may have no end, is given up."""
 
 
 @dataclass
@@ -147,7 +142,7 @@ def _load(target: Target, path: str, report: Report) -> list[verdict.Input]:
                 except OomctlError as error:
                     report(error)
                     continue
-                if problem := _problem(unpackers):
+                if problem := problem_of(unpackers):
                     whole = False
                     report(OomctlError(f"{name}: {problem}; read what came before"))
             for chain in rotated.rest():
@@ -180,7 +175,7 @@ def _is_log(path: str) -> bool:
 
 def _load_rotated(target: Target, paths: Sequence[str], report: Report) -> list[verdict.Input]:
     """Read a log that was rotated, oldest file first, as one stream, called like the file that is still written."""
-    from oomctl.collectors.artifacts.unpack import Unpacked, members
+    from oomctl.collectors.artifacts.unpack import members
 
     unpackers: list[Unpacked] = []
 
@@ -192,7 +187,7 @@ def _load_rotated(target: Target, paths: Sequence[str], report: Report) -> list[
                 _, stream, own = next(iter(members(file, label(name))))
                 unpackers[:] = own
                 yield stream
-                if problem := _problem(own):
+                if problem := problem_of(own):
                     report(OomctlError(f"{label(name)}: {problem}; read what came before"))
         except OSError as error:
             report(unreadable(name, error))
@@ -207,7 +202,7 @@ def _load_chain(
     """Read a rotated log, called like its newest file."""
     name = label(chain.names[-1])
     try:
-        found = _load_log(target, name, io.BufferedReader(chain), [] if unpackers is None else unpackers, report, chain)
+        found = load_log(target, name, io.BufferedReader(chain), [] if unpackers is None else unpackers, report, chain)
     except OomctlError as error:
         report(error)
         return []
@@ -231,73 +226,5 @@ def _load_member(
         load_table(target, name, stream, path, report)
         or load_snapshot_file(target, name, stream, path)
         or load_span_file(target, name, stream, report)
-        or _load_log(target, name, stream, unpackers, report)
+        or load_log(target, name, stream, unpackers, report)
     )
-
-
-def _load_log(
-    target: Target,
-    name: str,
-    file: io.BufferedReader,
-    unpackers: "list[Unpacked]",
-    report: Report,
-    chain: rotation.Chain | None = None,
-) -> verdict.Input:
-    from oomctl.collectors.artifacts.logs import read_log
-
-    target.refuse_known({name}, name)
-    hole = _skip_hole(file)
-    if hole >= MAX_HOLE_BYTES and not _is_file(file):
-        raise OomctlError(f"no text in the first {MAX_HOLE_BYTES >> 20} MiB ({name})", "give the engine's own output")
-    reading = read_log(file, name, lambda: any(unpacker.repetitive for unpacker in unpackers))
-    rows = storage.load_rows(target.connection, reading.rows if chain is None else _placed(reading.rows, chain))
-    if rows:
-        target.streams.add(name)
-    problem = reading.problem
-    if problem is not None:
-        if problem == "empty file" and hole:
-            problem = "not a text log"
-        elif problem == "empty file" and (damage := _problem(unpackers)):
-            raise OomctlError(f"{damage} ({name})", "copy the archive again")
-        raise OomctlError(
-            f"{problem} ({name})", "give the engine's own output, as text, or a file that `oomctl import` wrote"
-        )
-    if reading.alike:
-        report(OomctlError(f"{name}: {reading.alike:,} lines only repeat others; counted, and not looked at"))
-    return verdict.Input(
-        path=name, format="log", bytes=hole + reading.bytes, lines=reading.lines, rows=rows, engines=reading.engines
-    )
-
-
-def _placed(rows: Iterable[Row], chain: rotation.Chain) -> Iterator[Row]:
-    """Rows of lines that say in which of several files they stand, and where."""
-    for row in rows:
-        if row["kind"] == "log" and row.get("line"):
-            file, line = chain.place_of(row["line"])
-            row["log"] |= {"file": label(file), "file_line": line}
-        yield row
-
-
-def _skip_hole(file: io.BufferedReader) -> int:
-    """Skip the zeros with which a log begins that was truncated while its writer went on: as many as the file has.
-
-    What is no file may have no end.
-    """
-    skipped = 0
-    while (head := file.peek(1)) and (skipped < MAX_HOLE_BYTES or _is_file(file)):
-        zeros = len(head) - len(head.lstrip(b"\0"))
-        skipped += len(file.read(zeros))
-        if zeros < len(head):
-            break
-    return skipped
-
-
-def _is_file(file: io.BufferedReader) -> bool:
-    try:
-        return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-    except OSError:
-        return False
-
-
-def _problem(unpackers: "list[Unpacked]") -> str | None:
-    return next((unpacker.problem for unpacker in unpackers if unpacker.problem), None)

@@ -55,7 +55,7 @@ def _load_csv(target: Target, name: str, file: io.BufferedReader, path: str | No
 
 def _load_jsonl(target: Target, name: str, file: io.BufferedReader, report: Report) -> verdict.Input:
     """Read as it comes, so a stream that is known already shows when others may have been loaded: it alone is left out."""
-    from oomctl.collectors.artifacts.unpack import Counted
+    from oomctl.collectors.artifacts.streams import Counted
 
     counted = Counted(file)
     twice: set[str] = set()

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from oomctl.collectors.artifacts.unpack import PIECE_BYTES
+from oomctl.collectors.artifacts.streams import PIECE_BYTES
 from tests.cli.run import Ran
 from tests.cli.test_packed import TEXT, gzipped, tar
 
@@ -220,8 +220,12 @@ def test_a_file_that_is_cut_while_it_is_read(tmp_path: Path) -> None:
     """A pipe's reader has part of it in hand when the rest goes: told as the log it was."""
     path = tmp_path / "a.log"
     path.write_bytes(OOM + b"INFO x\n" * 3_000_000)
-    script = f"sleep 1.5; truncate -s 100 {path}; rm {path}"
+    # Cut once somebody has read a part of it: its place in the file is beyond its start.
+    script = (
+        f"while ! cat $(find /proc/[0-9]*/fd -lname {path} 2>/dev/null | sed 's:/fd/:/fdinfo/:') /dev/null 2>/dev/null"
+        f" | grep -q 'pos:.*[1-9]'; do sleep 0.01; done; truncate -s 100 {path}; rm {path}"
+    )
     with subprocess.Popen(["sh", "-c", script]) as cutter:
         ran = bounded("triage", "a.log", "--json", cwd=tmp_path)
-        cutter.wait()
+        assert cutter.wait(timeout=60) == 0
     assert [found["verdict"] for found in json.loads(ran.out)["incidents"]] == ["oom"]

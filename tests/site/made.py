@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer
 
-from oomctl.analyzers.triage.remedies import options
+from oomctl.analyzers.triage.remedies import engine_files
 from oomctl.cli import pages
 from oomctl.cli.app import app, run
 from oomctl.collectors.artifacts.logs.registry import READERS
@@ -132,8 +132,8 @@ def _engines() -> Iterator[str]:
     readers = {reader.name for reader in READERS}
     scraped = {path.stem for path in (ROOT / "collectors" / "live" / "prometheus" / "engines").glob("*.toml")}
     inside = {path.stem for path in (ROOT / "collectors" / "agent").iterdir()} & {"vllm", "sglang"}
-    for name in sorted(readers | scraped | set(options.names())):
-        known = options.load(name)
+    for name in sorted(readers | scraped | set(engine_files.names())):
+        known = engine_files.load(name)
         versions = (
             ""
             if known is None

@@ -2,7 +2,8 @@
 
 import pytest
 
-from oomctl.analyzers.triage.remedies.options import PLACES, Engine, decode, load, names
+from oomctl.analyzers.triage.remedies.engine_files import decode, load, names
+from oomctl.analyzers.triage.remedies.options import PLACES, Engine
 from oomctl.analyzers.triage.remedies.versions import parse, within
 from oomctl.schemas.kinds_memory import COMPONENTS
 

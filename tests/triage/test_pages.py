@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from oomctl import queries
-from oomctl.analyzers.triage.remedies import options
+from oomctl.analyzers.triage.remedies import engine_files
 from oomctl.cli import pages
 from oomctl.schemas.verdict import CODES
 from tests.working_tree import ROOT
@@ -72,6 +72,6 @@ def test_the_number_of_classes_is_that_of_their_pages() -> None:
 
 def _flags() -> set[str]:
     """Spellings of all engines' options."""
-    engines = [engine for name in options.names() if (engine := options.load(name)) is not None]
+    engines = [engine for name in engine_files.names() if (engine := engine_files.load(name)) is not None]
     spelt = (form for engine in engines for option in engine.options for form in option.spellings if form.cli is not None)
     return {word for form in spelt for word in (form.cli or "").split() if word.startswith("--")}

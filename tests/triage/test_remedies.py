@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from oomctl.analyzers.triage.remedies.options import load
+from oomctl.analyzers.triage.remedies.engine_files import load
 from oomctl.analyzers.triage.remedies.versions import parse
 from oomctl.schemas.verdict import Incident, Remedy
 from tests.scenarios import catalogue

@@ -10,8 +10,9 @@ import msgspec
 
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.remedies import budget, first, general, procedures
+from oomctl.analyzers.triage.remedies.engine_files import load
 from oomctl.analyzers.triage.remedies.needs import needs, whatever_the_class
-from oomctl.analyzers.triage.remedies.options import Engine, load
+from oomctl.analyzers.triage.remedies.options import Engine
 from oomctl.analyzers.triage.remedies.settings import propose
 from oomctl.schemas.verdict import Incident, Remedy
 

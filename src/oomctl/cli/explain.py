@@ -36,9 +36,9 @@ def explain(
     if page is not None:
         sys.stdout.write(page.text.rstrip("\n") + "\n")
         return
-    from oomctl.analyzers.triage.remedies import options
+    from oomctl.analyzers.triage.remedies import engine_files
 
-    engine = options.load(code.lower())
+    engine = engine_files.load(code.lower())
     if engine is not None:
         from oomctl.cli.render.engine import page_of
 
@@ -52,13 +52,13 @@ def explain(
 
 
 def _contents() -> Iterator[str]:
-    from oomctl.analyzers.triage.remedies import options
+    from oomctl.analyzers.triage.remedies import engine_files
     from oomctl.cli import pages
 
     yield from _listed(pages.classes())
     yield "\nWhat people get wrong:\n"
     yield from _listed(pages.questions())
-    for title, names in (("Causes", [page.name for page in pages.causes()]), ("Engines", options.names())):
+    for title, names in (("Causes", [page.name for page in pages.causes()]), ("Engines", engine_files.names())):
         yield f"\n{title}:\n" + fill(", ".join(names), WIDTH, break_on_hyphens=False) + "\n"
 
 
@@ -69,13 +69,13 @@ def _listed(found: "list[Page]") -> Iterator[str]:
 
 
 def _unknown(code: str, word: str, words: list[str]) -> OomctlError:
-    from oomctl.analyzers.triage.remedies import options
+    from oomctl.analyzers.triage.remedies import engine_files
     from oomctl.cli import pages
     from oomctl.cli.options import closest
 
     known = [page.code for page in pages.classes()]
     if not word.startswith("oom"):
         found = [*pages.classes(), *pages.causes(), *pages.questions()]
-        known += [*(page.name for page in found), *options.names(), *words]
+        known += [*(page.name for page in found), *engine_files.names(), *words]
     hint = closest(word, known) or "`oomctl explain` lists what is explained; a verdict's own words are known too"
     return OomctlError(f"no class, engine or word of a verdict {code!r}", hint, ExitCode.USAGE)
