@@ -1,7 +1,7 @@
 """Draining a worker's rings: every ring of its processes, those that come later, and those that the dead left."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,56 +14,17 @@ from oomctl.collectors.agent.reader import Batch, Position, RingReader, ring_pat
 from oomctl.collectors.agent.rows import common_columns, to_row
 from oomctl.collectors.live.host.sampler import Process
 from oomctl.collectors.live.processes import PROC, local_pid, tree
+from oomctl.collectors.recorder.drained import Death, Drained
 from oomctl.collectors.recorder.failure import completed
 from oomctl.collectors.recorder.leftovers import Leftovers
 from oomctl.collectors.recorder.live import State
-from oomctl.collectors.recorder.slots import CODE, KEPT, Slots, kept
+from oomctl.collectors.recorder.slots import CODE, KEPT, kept
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.rows import Row
 
 KEY = "ring:"
 _PREEMPTED = offset_of(KV_POOL, "preempted_requests")
 DONE = "done"
-
-
-@dataclass(frozen=True)
-class Death:
-    """A process that is gone.
-
-    Attributes:
-        header: Of its ring, as it left it.
-        last_us: When its last record was written, None where there was none.
-        pid: As it was seen from here; None where it was never seen alive.
-    """
-
-    header: Header
-    last_us: int | None
-    pid: int | None = None
-
-
-@dataclass
-class Drained:
-    """What one round brought.
-
-    Attributes:
-        rows: In order within each ring.
-        slots: Records that are kept as they are.
-        shown: Rows of those that may be signs.
-        at: How far each ring was read.
-        losses: (reason, count, detail).
-        notes: (state, detail) of what a collector row should tell.
-        deaths: Of processes whose rings were read to their end.
-        full: A ring has more to give at once.
-    """
-
-    rows: list[Row] = field(default_factory=list)
-    slots: list[Slots] = field(default_factory=list)
-    shown: list[Row] = field(default_factory=list)
-    at: State = field(default_factory=dict)
-    losses: list[tuple[str, int, str]] = field(default_factory=list)
-    notes: list[tuple[str, str]] = field(default_factory=list)
-    deaths: list[Death] = field(default_factory=list)
-    full: bool = False
 
 
 @dataclass

@@ -10,10 +10,11 @@ from oomctl.collectors.live.host.sampler import Process
 from oomctl.collectors.live.processes import PROC, incarnation_of, tree
 from oomctl.collectors.recorder.beside import Beside
 from oomctl.collectors.recorder.clock import Clock
+from oomctl.collectors.recorder.drained import Death, Drained
 from oomctl.collectors.recorder.leftovers import Leftovers
 from oomctl.collectors.recorder.live import State
 from oomctl.collectors.recorder.own import Note
-from oomctl.collectors.recorder.rings import Death, Drained, RingSet
+from oomctl.collectors.recorder.rings import RingSet
 from oomctl.collectors.recorder.settings import Settings
 from oomctl.collectors.recorder.slots import Slots, all_rows
 from oomctl.collectors.recorder.tail import LogTail

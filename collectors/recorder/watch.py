@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from oomctl.collectors.recorder.rings import Death
+from oomctl.collectors.recorder.drained import Death
 from oomctl.schemas.rows import Row
 
 CASCADE_US = 10 * 60 * 1_000_000

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from oomctl.collectors.agent.header import Header
-from oomctl.collectors.recorder.rings import Death
+from oomctl.collectors.recorder.drained import Death
 from oomctl.collectors.recorder.watch import CASCADE_US, Watch
 from oomctl.schemas.rows import Row, make_row
 
