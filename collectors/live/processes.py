@@ -8,7 +8,7 @@ from oomctl.collectors.agent.process import boot_id, start_ticks, stat
 PROC = Path("/proc")
 INITIAL_PID_NAMESPACE = "pid:[4026531836]"
 """PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h: here process ids are those that the driver means."""
-RING_VARIABLE = b"OOMCTL_RING="
+RING_VARIABLE, WORKER_VARIABLE = b"OOMCTL_RING=", b"OOMCTL_WORKER="
 
 
 def incarnation_of(pid: int, proc: Path = PROC) -> str:
@@ -57,18 +57,29 @@ def sees_all(proc: Path = PROC) -> bool:
 
 def ring_folder(pid: int, proc: Path = PROC) -> Path | None:
     """The folder that OOMCTL_RING named when the process started, as seen from here; None where it did not."""
+    told = _variable(pid, RING_VARIABLE, proc)
+    if told is None:
+        return None
+    named = Path(told)
+    if named.is_dir():
+        return named
+    inside = proc / str(pid) / "root" / named.relative_to(named.anchor)
+    return inside if inside.is_dir() else named
+
+
+def worker_named(pid: int, proc: Path = PROC) -> str | None:
+    """What OOMCTL_WORKER named the worker when the process started, as its agent will; None where it did not."""
+    return _variable(pid, WORKER_VARIABLE, proc) or None
+
+
+def _variable(pid: int, name: bytes, proc: Path) -> str | None:
+    """A variable of a process's environment, as it was when the process started."""
     try:
         variables = (proc / str(pid) / "environ").read_bytes().split(b"\0")
     except OSError:
         return None
-    for variable in variables:
-        if variable.startswith(RING_VARIABLE):
-            named = Path(variable.removeprefix(RING_VARIABLE).decode("utf-8", "surrogateescape"))
-            if named.is_dir():
-                return named
-            inside = proc / str(pid) / "root" / named.relative_to(named.anchor)
-            return inside if inside.is_dir() else named
-    return None
+    told = next((variable for variable in variables if variable.startswith(name)), None)
+    return None if told is None else told.removeprefix(name).decode("utf-8", "surrogateescape")
 
 
 def _pids(proc: Path) -> Iterator[int]:

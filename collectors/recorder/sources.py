@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from oomctl.collectors.agent.process import start_ticks
 from oomctl.collectors.live.host.sampler import Process
-from oomctl.collectors.live.processes import PROC, incarnation_of, tree
+from oomctl.collectors.live.processes import PROC, incarnation_of, tree, worker_named
 from oomctl.collectors.recorder.beside import Beside
 from oomctl.collectors.recorder.clock import Clock
 from oomctl.collectors.recorder.drained import Death, Drained
@@ -88,7 +88,7 @@ class Sources:
             self._rings.look(self._looked)
         headers = self._rings.headers if self._rings is not None else []
         named = self._rings.worker if self._rings is not None else None
-        self.worker = named or state.get("worker") or _name(settings)
+        self.worker = named or state.get("worker") or _name(settings, proc)
         running = self._rings.incarnation if self._rings is not None else None
         left = next((header.incarnation for header in headers if header.incarnation), None)
         here = incarnation_of(settings.pid, proc) if settings.pid is not None else ""
@@ -185,8 +185,8 @@ class Sources:
             gathered.notes.append(Note("log", "ok", f"{self._settings.log} was rotated or cut; its lines count on"))
 
 
-def _name(settings: Settings) -> str:
-    """What a worker is called that does not say it itself."""
+def _name(settings: Settings, proc: Path) -> str:
+    """What a worker is called whose agent has not said it yet, or that has none."""
     if settings.pid is None:
         return urlsplit(settings.metrics[0]).netloc.rpartition("@")[2]
-    return f"{settings.node}:{settings.pid}"
+    return worker_named(settings.pid, proc) or f"{settings.node}:{settings.pid}"

@@ -110,7 +110,7 @@ def test_a_server_that_runs_is_not_restarted_and_nobody_says_that_it_was(tmp_pat
 @pytest.mark.parametrize(
     ("options", "slo", "expected"),
     [
-        ({"blocks": 41, "tpot": 0.02, "parallel": 64}, EASY, "kv_blocks"),
+        ({"blocks": 31, "tpot": 0.02, "parallel": 64}, EASY, "kv_blocks"),
         ({"blocks": 4001, "tpot": 0.02, "parallel": 1}, Slo(ttft_s=2.0, tpot_s=0.05), "slo"),
     ],
 )

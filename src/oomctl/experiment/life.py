@@ -73,11 +73,13 @@ def launched(
 ) -> Iterator[Life]:
     """A life that begins here, and ends with all its processes when it is left; `stop` ends it while it still loads.
 
+    Its worker is called as its folder is, without the number: two at once are two, and one restarted is the same.
+
     Raises:
         DiedEarly: If it does not come to serve.
     """
     log = folder / "server.log"
-    server = Server(command, log, rings)
+    server = Server(command, log, rings, folder.name.partition("-")[2])
     with ExitStack() as ending:
         ending.callback(server.stop)
         say(f"launching {redact(command)}")

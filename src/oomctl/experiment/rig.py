@@ -1,5 +1,6 @@
 """What the steps work with: the worker's present life, the load, lengths, and what the steps before found."""
 
+import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -43,6 +44,7 @@ class Rig:
         self.lives: list[Path] = []
         self.died: list[Recorder] = []
         self.ends_us: list[int] = []
+        self._loads = folder.root / "aiperf"
         self._told: dict[tuple[str, str], str] = {}
         self._life: Life | None = None
         self._ending = ExitStack()
@@ -112,21 +114,31 @@ class Rig:
         text = self._told.get(("argument", name), "")
         return int(text) if text.isdecimal() else None
 
-    def send(
+    def plan(
         self,
         lengths: Lengths,
         rate_per_s: float,
         seconds: float | None = None,
+        shared_tokens: int = 0,
+        change: Callable[[Call, random.Random], Call] | None = None,
+    ) -> list[Call]:
+        """Requests for the next try: the same arrivals and lengths each time, and tokens that no try before has sent."""
+        seconds = self.settings.try_s if seconds is None else seconds
+        sent = sum(1 for _ in self._loads.glob("[0-9]*"))
+        return plan(lengths, rate_per_s, seconds, self.settings.seed, sent, shared_tokens, change)
+
+    def send(
+        self,
+        lengths: Lengths,
+        rate_per_s: float,
         calls: Sequence[Call] | None = None,
         name: str | None = None,
         cancel: Cancel | None = None,
     ) -> Try:
-        """One try, told to whoever watches."""
-        seconds = self.settings.try_s if seconds is None else seconds
-        seed = self.settings.seed
-        planned = plan(lengths, rate_per_s, seconds, seed) if calls is None else calls
+        """One try, of these calls or those of `plan`, told to whoever watches."""
+        planned = self.plan(lengths, rate_per_s) if calls is None else calls
         model, _ = self.life.model
-        load = Aiperf(self.life.url, model, self.folder.root / "aiperf", seed)
+        load = Aiperf(self.life.url, model, self._loads, self.settings.seed)
         begun_s = time.monotonic()
         found, self.ends_us = attempt(self.life, load, name or lengths.name, rate_per_s, planned, self.terms, cancel)
         said = f"{found.broke} broke: {found.reason}" if found.broke else f"{found.good} of {found.requests} good"

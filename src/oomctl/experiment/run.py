@@ -82,7 +82,7 @@ def _did(doing: Doing, rig: Rig, experiment: Experiment) -> bool:
     conclude(experiment, rig.terms.floors)
     rig.folder.keep(experiment)
     rig.say(f"step {doing.number}: {step.status}" + (f": {step.reason}" if step.reason else ""))
-    broke = step.tries[-1].broke if step.tries and step.status == "aborted" else None
+    broke = step.tries[-1].broke if step.tries and step.status in ("failed", "aborted") else None
     return goes_on and broke not in END_OF
 
 

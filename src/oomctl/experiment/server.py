@@ -27,15 +27,16 @@ class Server:
         command: As typed; NAME=VALUE words before it are its environment.
         log: Where its output goes.
         rings: Folder for its agent's rings.
+        worker: What its agent and its recorder call it, where nobody else has named it.
 
     Attributes:
         environment: Of its process.
     """
 
-    def __init__(self, command: str, log: Path, rings: Path) -> None:
+    def __init__(self, command: str, log: Path, rings: Path, worker: str) -> None:
         self.log = log
         self._port, given, self._words = on_port(command)
-        self.environment = {"OOMCTL_RING": str(rings.resolve()), **os.environ, **given}
+        self.environment = {"OOMCTL_WORKER": worker, **os.environ, **given, "OOMCTL_RING": str(rings.resolve())}
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

@@ -29,7 +29,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Lengths:
-    """Of prompts and outputs: pairs that are drawn from, each as likely as the others.
+    """Of prompts and outputs: pairs that are taken, each as often as the others.
 
     Attributes:
         name: What the load is called.
@@ -53,28 +53,36 @@ def plan(
     rate_per_s: float,
     seconds: float,
     seed: int,
+    content: int = 0,
     shared_tokens: int = 0,
     change: Callable[[Call, random.Random], Call] | None = None,
 ) -> list[Call]:
-    """Requests of a Poisson process; the same for the same seed.
+    """Requests of a Poisson process; the same for the same seed and content.
+
+    Their number is that of the rate, and their lengths are spread evenly over those there are, so that two seeds ask the
+    same of a worker; only places and order are drawn.
 
     Args:
-        lengths: What is drawn from.
+        lengths: What is taken.
         rate_per_s: Mean arrivals.
         seconds: From the first to the last.
-        seed: Of everything that is drawn.
+        seed: Of arrivals and lengths.
+        content: Of the tokens, beside the seed: the same load with another content is found in no prefix cache.
         shared_tokens: Of each prompt, the same for all; the rest is its own.
         change: Makes a call another one, such as a session.
     """
-    rng = random.Random(seed)
-    shared = tokens(rng, shared_tokens)
+    rng, inside = random.Random(seed), random.Random(f"{seed} {content}")
+    shared = tokens(inside, shared_tokens)
+    count = max(1, round(rate_per_s * seconds))
+    dues = sorted(rng.random() * seconds for _ in range(count))
+    ordered = sorted(lengths.pairs, key=sum)
+    spread = [ordered[int((place + 0.5) / count * len(ordered))] for place in range(count)]
+    rng.shuffle(spread)
     calls = []
-    # The number of arrivals is that of the rate, so that two seeds ask the same of a worker; their places are drawn.
-    for due_s in sorted(rng.random() * seconds for _ in range(max(1, round(rate_per_s * seconds)))):
-        prompt, output = rng.choice(lengths.pairs)
+    for due_s, (prompt, output) in zip(dues, spread, strict=True):
         own = max(prompt - len(shared), 1)
-        call = Call(due_s, shared[: prompt - 1] + tokens(rng, own), output)
-        calls.append(call if change is None else change(call, rng))
+        call = Call(due_s, shared[: prompt - 1] + tokens(inside, own), output)
+        calls.append(call if change is None else change(call, inside))
     return calls
 
 

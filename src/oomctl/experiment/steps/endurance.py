@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from oomctl.analyzers.capacity.experiment.leak import leaks
 from oomctl.experiment.life import DiedEarly
-from oomctl.experiment.load.calls import plan
 from oomctl.experiment.recorded import recording
 from oomctl.experiment.rig import Rig
-from oomctl.experiment.steps.base import Figures, Outcome, broken
-from oomctl.schemas.experiment import Leak
+from oomctl.experiment.steps.anchor import hold
+from oomctl.experiment.steps.base import Figures, Outcome
+from oomctl.schemas.experiment import Leak, Status, Try
 
 STEADY = 0.7
 """Of the rate that the mix kept."""
@@ -23,28 +23,41 @@ SETTLE_S = 2.0
 
 def steady(rig: Rig) -> Outcome:
     """One rate for long: what of memory creeps, and by how much a request."""
-    rate, seconds, seed = rig.rate_of(5) * STEADY, rig.settings.steady_s, rig.settings.seed
-    begun_us = time.time_ns() // 1000
-    one = rig.send(rig.lengths["mixed"], rate, seconds, plan(rig.lengths["mixed"], rate, seconds, seed + 4), "steady")
-    ended_us = time.time_ns() // 1000
+    mix, seconds = rig.lengths["mixed"], rig.settings.steady_s
+    began_us = ended_us = 0
+    ends_us = list[int]()
+
+    def loads(rate: float) -> list[Try]:
+        nonlocal began_us, ended_us, ends_us
+        began_us = time.time_ns() // 1000
+        one = rig.send(mix, rate, rig.plan(mix, rate, seconds), "steady")
+        ended_us, ends_us = time.time_ns() // 1000, rig.ends_us
+        # The load began when its sender did, which takes a while.
+        began_us = max(began_us, ended_us - round(one.elapsed_s * 1e6))
+        return [one]
+
+    held = hold(rig, STEADY, loads, ahead=True)
+    (one,) = held.last
     time.sleep(SETTLE_S)
     with recording(rig.life.recorder.recording) as connection:
-        # The load began when its sender did, which takes a while.
-        from_us = max(begun_us, ended_us - round(one.elapsed_s * 1e6))
-        found = leaks(connection, from_us, ended_us, rig.ends_us) if connection is not None else []
+        found = leaks(connection, began_us, ended_us, ends_us) if connection is not None else []
     growing, told = [each for each in found if each.grows], [each for each in found if each.grows is not None]
     figures: Figures = {
-        "rate_per_s": rate, "steady_s": seconds, "preemptions": one.preemptions,
-        "resolved_bytes_per_request": max((_half(each) for each in told), default=None),
+        "rate_per_s": one.rate_per_s, "steady_s": seconds, "preemptions": one.preemptions,
+        "resolved_bytes_per_request": max((_half(each) for each in told), default=None), **held.figures,
     }  # fmt: skip
-    if (bad := broken([one])) is not None:
-        return replace(bad, figures=figures, leaks=found)
+    bad = held.broken()
     if growing:
-        return Outcome("failed", "; ".join(map(_words, growing)), figures, [one], found)
+        # Whatever else gave way: what creeps is what the step looks for.
+        said = [*map(_words, growing), *([bad.reason] if bad is not None else [])]
+        return Outcome("failed", "; ".join(said), figures, held.tries, found)
+    if bad is not None:
+        return replace(bad, figures=figures, leaks=found)
     if not told:
-        return Outcome("skipped", "too few readings for a slope with an interval: a longer --steady", figures, [one], found)
+        why = "too few readings for a slope with an interval: a longer --steady"
+        return Outcome("skipped", why, figures, held.tries, found)
     short = f"shortened: {seconds:g} s instead of {WHOLE_S:g}" if seconds < WHOLE_S else ""
-    return Outcome("passed", short, figures, [one], found)
+    return Outcome("passed", "; ".join(filter(None, (short, held.said))), figures, held.tries, found)
 
 
 def restart(rig: Rig) -> Outcome:
@@ -73,8 +86,27 @@ def restart(rig: Rig) -> Outcome:
 
 
 def _rolled(rig: Rig, place: str, figures: Figures) -> Outcome:
-    """Start a second worker while the first one works, then go on with the second."""
-    rate, seconds, seed = rig.rate_of(5) * BESIDE, rig.settings.try_s, rig.settings.seed
+    """Start a second worker while the first one is there, load the first, then go on with the second."""
+
+    def loads(rate: float) -> list[Try]:
+        return [_beside(rig, place, rate, figures)]
+
+    try:
+        held = hold(rig, BESIDE, loads)
+    except NoSecond as why:
+        return Outcome(why.status, str(why), figures)
+    figures |= held.figures
+    if (bad := held.broken()) is not None:
+        return replace(bad, figures=figures)
+    return Outcome("passed", held.said, figures, held.tries)
+
+
+def _beside(rig: Rig, place: str, rate: float, figures: Figures) -> Try:
+    """Load the worker once a second one serves beside it, which takes its place then; `figures` get what was seen.
+
+    Raises:
+        NoSecond: If that does not come to serve.
+    """
     guard = rig.life.watch
     guard.begin()
     with ExitStack() as ending:
@@ -82,20 +114,24 @@ def _rolled(rig: Rig, place: str, figures: Figures) -> Outcome:
             new = ending.enter_context(rig.another("update", guard.stop))
         except DiedEarly as early:
             if guard.tripped is not None:
-                return Outcome("aborted", f"while the second worker loads: {guard.tripped.reason}", figures)
+                raise NoSecond("aborted", f"while the second worker loads: {guard.tripped.reason}") from early
             rig.died.append(early.recorder)
-            return Outcome("failed", f"the second worker does not start beside the first: {early}", figures)
-        both = rig.life.watch.look()
+            raise NoSecond("failed", f"the second worker does not start beside the first: {early}") from early
+        both = guard.look()
         figures |= {"update_ready_s": new.ready_s, "both_free_bytes": getattr(both, f"{place}_free_bytes", None)}
-        beside = [value for look in rig.life.watch.looks if (value := getattr(look, f"{place}_free_bytes")) is not None]
-        figures["least_free_bytes"] = min(beside, default=None)
-        one = rig.send(
-            rig.lengths["mixed"], rate, seconds, plan(rig.lengths["mixed"], rate, seconds, seed + 5), "old beside new"
-        )
+        told = [value for look in guard.looks if (value := getattr(look, f"{place}_free_bytes")) is not None]
+        figures["least_free_bytes"] = min(told, default=None)
+        one = rig.send(rig.lengths["mixed"], rate, name="old beside new")
         rig.adopt(new, ending.pop_all())
-    if (bad := broken([one])) is not None:
-        return replace(bad, figures=figures)
-    return Outcome("passed", "", figures, [one])
+    return one
+
+
+class NoSecond(Exception):
+    """A second worker does not come to serve beside the first one."""
+
+    def __init__(self, status: Status, why: str) -> None:
+        super().__init__(why)
+        self.status = status
 
 
 def _half(leak: Leak) -> float:

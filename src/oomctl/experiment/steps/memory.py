@@ -1,7 +1,6 @@
 """Steps on memory without load: before and after loading, after warming, and the KV pool against the ledger."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -18,10 +17,13 @@ from oomctl.experiment.watch import DeviceMemory
 from oomctl.schemas import whole
 
 USUAL_SEQUENCES = 64
+LEAST_GAP_S = 0.5
+"""Between two warmed batches."""
 POOL_SHARE = 0.5
 """Of the KV pool, what the largest warmed batch may hold."""
 STILL = 0.005
 """Of all memory: growth in a second round of the same shapes below it is none."""
+CAPTURES = "SELECT count(*) FILTER (mode IS DISTINCT FROM 'eager') FROM graph GROUP BY source"
 LEDGER = "ledger.json"
 CLOSE = 0.01
 """As near a measured pool has to be to the predicted one: a block, or this share."""
@@ -102,7 +104,8 @@ def _batches(rig: Rig, sizes: list[int], prompt: int, output: int, longest: int,
     """Each batch at once, one after the other; then the longest prompt alone."""
     shape = type(rig.lengths["short"])
     slo = rig.terms.slo
-    gap_s = max(0.5, slo.ttft_s / 4 + slo.tpot_s * output)
+    # So that one batch is done before the next, where answers are about good; with an SLO of minutes that would take hours.
+    gap_s = min(max(LEAST_GAP_S, slo.ttft_s / 4 + slo.tpot_s * output), max(LEAST_GAP_S, rig.settings.try_s / 2))
     calls = []
     for place, size in enumerate(sizes):
         batch = plan(shape("warm-up", [(prompt, output)]), size, 1.0, seed * 1000 + place)
@@ -120,10 +123,10 @@ def _blocks(rig: Rig, tokens: int) -> int:
 
 
 def _captured(life: Life) -> int | None:
-    """Graph captures that the agent or the log told of."""
-    with recording(Path(life.recorder.recording)) as connection:
-        row = connection.execute("SELECT count(*) FROM graph").fetchone() if connection is not None else None
-    return int(row[0]) if row is not None else None
+    """Graph captures, as the agent or else the log told of them; an engine that said that it captures none has 0."""
+    with recording(life.recorder.recording) as connection:
+        rows = connection.execute(CAPTURES).fetchall() if connection is not None else []
+    return max((int(count) for (count,) in rows), default=None)
 
 
 def _first(looks: Sequence[Look | None], name: str) -> list[int]:

@@ -3,6 +3,7 @@
 from oomctl.analyzers.capacity.search import search
 from oomctl.experiment.load.calls import Lengths
 from oomctl.experiment.rig import Rig
+from oomctl.experiment.steps.anchor import anchor
 from oomctl.experiment.steps.base import Figures, Outcome
 from oomctl.schemas.experiment import Try
 
@@ -31,7 +32,7 @@ def mixed(rig: Rig) -> Outcome:
 
 def operating_point(rig: Rig) -> Outcome:
     """The highest rate of the mix that is kept, by bisection, and what gives way first beyond it."""
-    start, tries = rig.rate_of(5), dict[float, Try]()
+    start, tries = anchor(rig), dict[float, Try]()
 
     def good(scale: float) -> bool:
         rate = start / scale

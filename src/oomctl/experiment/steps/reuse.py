@@ -5,9 +5,10 @@ import time
 from dataclasses import replace
 
 from oomctl.experiment.load.aiperf import Cancel
-from oomctl.experiment.load.calls import Call, Lengths, plan, tokens
+from oomctl.experiment.load.calls import Call, Lengths, tokens
 from oomctl.experiment.rig import NotPossible, Rig
-from oomctl.experiment.steps.base import Figures, Outcome, broken
+from oomctl.experiment.steps.anchor import hold
+from oomctl.experiment.steps.base import Figures, Outcome
 from oomctl.schemas.experiment import Try
 
 CALM = 0.5
@@ -15,65 +16,81 @@ CALM = 0.5
 SHARED = 0.75
 """Of a prompt, where prefixes are to be found."""
 CANCELLED = 0.3
+TURNS_OF_SESSION = 2
 BACK_S = 30.0
 """After which blocks of requests that are gone have to be free."""
 
 
 def prefixes(rig: Rig) -> Outcome:
     """Prompts that share their front, and prompts that share nothing, at the same rate."""
-    rate, seconds, seed = rig.rate_of(5) * CALM, rig.settings.try_s, rig.settings.seed
     lengths = _alike(rig)
     shared = round(lengths.pairs[0][0] * SHARED)
-    misses = rig.send(lengths, rate, calls=plan(lengths, rate, seconds, seed + 1), name="misses")
-    hits = rig.send(lengths, rate, calls=plan(lengths, rate, seconds, seed + 2, shared), name="hits")
+
+    def loads(mix_per_s: float) -> list[Try]:
+        rate = mix_per_s * _lighter(rig, lengths)
+        return [
+            rig.send(lengths, rate, rig.plan(lengths, rate), "misses"),
+            rig.send(lengths, rate, rig.plan(lengths, rate, shared_tokens=shared), "hits"),
+        ]
+
+    held = hold(rig, CALM, loads)
+    misses, hits = held.last
     figures: Figures = {
         "hit_ratio": _ratio(hits), "miss_hit_ratio": _ratio(misses), "shared_ratio": SHARED,
-        "hit_ttft_p50_s": hits.ttft_s.p50, "miss_ttft_p50_s": misses.ttft_s.p50,
+        "hit_ttft_p50_s": hits.ttft_s.p50, "miss_ttft_p50_s": misses.ttft_s.p50, **held.figures,
     }  # fmt: skip
-    tries = [misses, hits]
-    if (bad := broken(tries)) is not None:
+    if (bad := held.broken()) is not None:
         return replace(bad, figures=figures)
     if hits.cached_tokens is None:
         raise NotPossible("the page of metrics does not tell what a prefix cache found")
     if not hits.cached_tokens:
-        return Outcome("failed", "nothing is found again: no prefix cache, or prompts shorter than a block", figures, tries)
-    return Outcome("passed", "", figures, tries)
+        why = "nothing is found again: no prefix cache, or prompts shorter than a block"
+        return Outcome("failed", why, figures, held.tries)
+    return Outcome("passed", held.said, figures, held.tries)
 
 
 def cancels_and_pauses(rig: Rig) -> Outcome:
     """Clients that hang up, and sessions whose tool runs between two turns; then all blocks have to be free again."""
-    rate, settings = rig.rate_of(5) * CALM, rig.settings
-    mix = rig.lengths["mixed"]
-    idle = rig.life.quiet()
-    hung_up = rig.send(mix, rate, name="cancellations", cancel=Cancel(CANCELLED, _half_way_s(rig)))
-    figures: Figures = {"cancelled": hung_up.cancelled, **_returned(rig, idle.free_blocks if idle is not None else None)}
-    pause_s = settings.try_s / 10
-    sessions = plan(
-        _alike(rig), rate / 2, settings.try_s, settings.seed + 3, change=lambda call, rng: _session(call, rng, pause_s)
-    )
-    waited = rig.send(mix, rate, calls=sessions, name="tool pauses")
-    again = sum(len(call.then.prompt) for call in sessions if call.then is not None)
-    figures |= {
-        "pause_s": pause_s,
-        "kept_over_pause_ratio": waited.cached_tokens / again if waited.cached_tokens is not None and again else None,
-    }
-    tries = [hung_up, waited]
-    if (bad := broken(tries)) is not None:
+    mix, alike, pause_s = rig.lengths["mixed"], _alike(rig), rig.settings.try_s / 10
+    figures: Figures = {"pause_s": pause_s}
+
+    def loads(mix_per_s: float) -> list[Try]:
+        idle = rig.life.quiet()
+        hung_up = rig.send(mix, mix_per_s, name="cancellations", cancel=Cancel(CANCELLED, _half_way_s(rig)))
+        figures.update(_returned(rig, idle.free_blocks if idle is not None else None))
+        rate = mix_per_s * _lighter(rig, alike) / TURNS_OF_SESSION
+        sessions = rig.plan(alike, rate, change=lambda call, rng: _session(call, rng, pause_s))
+        waited = rig.send(alike, rate, sessions, "tool pauses")
+        again = sum(len(call.then.prompt) for call in sessions if call.then is not None)
+        known = waited.cached_tokens is not None and again
+        figures["kept_over_pause_ratio"] = (waited.cached_tokens or 0) / again if known else None
+        return [hung_up, waited]
+
+    held = hold(rig, CALM, loads)
+    hung_up, _ = held.last
+    figures |= {"cancelled": hung_up.cancelled, **held.figures}
+    if (bad := held.broken()) is not None:
         return replace(bad, figures=figures)
     if not hung_up.cancelled:
-        return Outcome("failed", "nobody hung up: every request ended before it could", figures, tries)
+        return Outcome("failed", "nobody hung up: every request ended before it could", figures, held.tries)
     if figures["blocks_kept"] and figures["returned_in_s"] is None:
-        return Outcome("failed", f"{figures['blocks_kept']} blocks of requests that are gone are not free", figures, tries)
-    return Outcome("passed", "", figures, tries)
+        why = f"{figures['blocks_kept']} blocks of requests that are gone are not free"
+        return Outcome("failed", why, figures, held.tries)
+    return Outcome("passed", held.said, figures, held.tries)
 
 
 def _alike(rig: Rig) -> Lengths:
-    """One length: the mix's median prompt, and its median output."""
+    """One length: the mix's longer prompts, and its median output."""
     pairs = rig.lengths["mixed"].pairs
     prompts, outputs = sorted(prompt for prompt, _ in pairs), sorted(output for _, output in pairs)
     _, most = rig.life.model
     # A session's second turn is half as long again, and both answer.
     return Lengths("alike", [(prompts[len(prompts) * 3 // 4], outputs[len(outputs) // 2])]).within(most // 2)
+
+
+def _lighter(rig: Rig, lengths: Lengths) -> float:
+    """By what a rate of the mix is multiplied so that these ask for no more tokens than it did."""
+    return min(1.0, rig.lengths["mixed"].mean_tokens() / lengths.mean_tokens())
 
 
 def _half_way_s(rig: Rig) -> float:
