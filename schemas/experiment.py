@@ -14,6 +14,8 @@ Status = Literal["passed", "failed", "skipped", "aborted"]
 Breaks = Literal["slo", "kv_blocks", "device", "host", "errors"]
 """What gives way: the SLO, free KV blocks, free device memory, free host memory, or answers."""
 
+Term = Literal["ttft", "tpot"]
+
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """A figure of the recording while a step ran; (stream, first_seq) and (stream, last_seq) are rows of it."""
@@ -57,10 +59,13 @@ class Try(msgspec.Struct, frozen=True, kw_only=True):
     preemptions: int | None = None
     least_free_blocks: int | None = None
     least_device_free_bytes: int | None = None
+    least_host_free_bytes: int | None = None
     most_running: int | None = None
     most_waiting: int | None = None
     broke: Breaks | None = None
     """What gave way first; None: the rate was kept."""
+    term: Term | None = None
+    """Of the SLO, where it broke: which term was missed mostly."""
     broke_s: float | None = None
     """Seconds from its beginning."""
     reason: str = ""

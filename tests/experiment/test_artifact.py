@@ -23,13 +23,14 @@ SLO = Slo(ttft_s=2.0, tpot_s=0.08)
 
 def tried(rate: float, **fields: Any) -> Try:
     told: dict[str, Any] = {
+        "load": "mixed",
         "ttft_s": Spread(count=1, p50=0.5),
         "tpot_s": Spread(count=1, p50=0.02),
         "elapsed_s": 10.0,
         "requests": 100,
     }
     counts = dict.fromkeys(("good", "failed", "cancelled", "prompt_tokens", "output_tokens"), 0)
-    return Try(load="mixed", rate_per_s=rate, sent_late_s=0.0, **(told | counts | fields))
+    return Try(rate_per_s=rate, sent_late_s=0.0, **(told | counts | fields))
 
 
 def step(number: int, **fields: Any) -> Step:

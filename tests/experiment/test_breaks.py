@@ -71,3 +71,17 @@ def test_a_few_failures_are_no_break_and_many_are() -> None:
     assert broke([GOOD] * 6 + [failed], []) == ("errors", 0.1)
     assert broke([LATE] * 6 + [failed], [], share=0.9) == ("slo", 0.1)
     assert broke([GOOD] * 10 + [failed] * 6, [], share=0.1) == ("errors", 0.1)
+
+
+def test_the_slo_says_which_term_was_missed_and_whether_the_client_may_be_why() -> None:
+    found = first_break([LATE] * 4, [], SLO, 0.9, FLOORS, 4)
+    assert found is not None
+    assert (found.term, "client" in found.reason) == ("ttft", False)
+    slow = Answer(0.0, 0.0, 0.5, 9.0, "finished", 10, 11)
+    found = first_break([slow] * 4, [], SLO, 0.9, FLOORS, 4)
+    assert found is not None
+    assert found.term == "tpot"
+    # Sent 1.9 s late, and answered within 0.1 s.
+    found = first_break([replace(LATE, sent_s=3.9)] * 4, [], SLO, 0.9, FLOORS, 4)
+    assert found is not None
+    assert "the client sent up to 1.9 s late" in found.reason

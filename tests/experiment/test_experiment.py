@@ -22,8 +22,9 @@ from oomctl.experiment.recorded import recording
 from oomctl.experiment.run import run
 from oomctl.experiment.server import healthy, on_port
 from oomctl.experiment.settings import Settings
+from oomctl.experiment.steps import endurance
 from oomctl.schemas.errors import OomctlError
-from oomctl.schemas.experiment import Experiment, Step
+from oomctl.schemas.experiment import Experiment, Leak, Step
 from oomctl.schemas.replay import Slo
 from tests.cli.run import oomctl
 from tests.experiment.conftest import command, processes
@@ -137,6 +138,18 @@ def test_the_load_stops_within_two_seconds_of_free_blocks_under_the_floor(tmp_pa
     assert one.stopped_in_s < 2.0
 
 
+def test_a_leak_is_told_although_a_guard_ended_the_steady_phase(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    leak = Leak(
+        figure="rss", whose="core", points=90, slope_bytes_per_s=1.0, low_bytes_per_s=0.5, high_bytes_per_s=1.5,
+        slope_bytes_per_request=640.0, low_bytes_per_request=600.0, high_bytes_per_request=700.0, grows=True,
+    )  # fmt: skip
+    monkeypatch.setattr(endurance, "leaks", lambda *arguments: [leak])
+    found = went_on(settings(tmp_path, starved_after=9, parallel=64), 8, rate_per_s=8.0).steps[-1]
+    assert found.status == "failed"
+    assert found.tries[-1].broke == "kv_blocks"
+    assert found.reason.startswith("rss of core grows by 640 bytes a request (600 to 700); steady at ")
+
+
 def test_a_worker_that_dies_in_step_5_is_triaged_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Making it costs seconds, and it is tried in tests/report.
     monkeypatch.setattr("oomctl.report.bundle.chart_code", lambda: "")
@@ -149,6 +162,10 @@ def test_a_worker_that_dies_in_step_5_is_triaged_and_told(tmp_path: Path, monkey
     assert "<html" in (asked.root / incident.report).read_text(encoding="utf-8")
     assert not found.complete
     assert processes(str(tmp_path)) == []
+    with recording(asked.root / found.steps[-1].recordings[0]) as connection:
+        assert connection is not None
+        # As its agent would call it, had it one.
+        assert connection.execute("SELECT DISTINCT worker FROM events").fetchall() == [("worker",)]
     assert incident.report in (asked.root / "report.html").read_text(encoding="utf-8")
     with pytest.raises(OomctlError, match="another max_rate"):
         did(asked, 4, 5)

@@ -62,6 +62,14 @@ def test_a_plan_is_the_same_for_the_same_seed_and_no_two_prompts_are(tmp_path: P
     assert [call.due_s for call in calls] == sorted(call.due_s for call in calls)
     assert {(len(call.prompt), call.output_tokens) for call in calls} == set(LENGTHS.pairs)
     assert min(byte for call in calls for byte in call.prompt) >= 16
+    # The same load, of which no prefix cache knows anything.
+    other = plan(LENGTHS, 10.0, 5.0, seed=1, content=1)
+    assert [(call.due_s, len(call.prompt)) for call in other] == [(call.due_s, len(call.prompt)) for call in calls]
+    assert not {call.prompt for call in other} & {call.prompt for call in calls}
+    # Another seed draws other places, and asks for as much.
+    drawn = plan(LENGTHS, 10.0, 5.0, seed=2)
+    assert [call.due_s for call in drawn] != [call.due_s for call in calls]
+    assert sum(call.output_tokens for call in drawn) == sum(call.output_tokens for call in calls)
     shared = plan(LENGTHS, 10.0, 5.0, seed=1, shared_tokens=30)
     assert len({call.prompt[:30] for call in shared}) == 1
     assert len({call.prompt for call in shared}) == 50

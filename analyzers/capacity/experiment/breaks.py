@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from oomctl.analyzers.capacity.experiment.observed import Answer, Look
-from oomctl.schemas.experiment import Breaks
+from oomctl.schemas.experiment import Breaks, Term
 from oomctl.schemas.replay import Slo
 
+CLIENT_SHARE = 0.5
+"""Of the time to the first token that may pass, what the client may be late without being suspected."""
 FEW_ANSWERS = 5
 """So many have to fail before their share counts."""
 
@@ -38,11 +40,13 @@ class Break:
         what: Which.
         s: When, on the clock of the looks.
         reason: In words, with the figures.
+        term: Of the SLO, which term was missed mostly.
     """
 
     what: Breaks
     s: float
     reason: str
+    term: Term | None = None
 
 
 def below_floor(look: Look, floors: Floors) -> Break | None:
@@ -137,8 +141,13 @@ def _late(answers: Sequence[Answer], slo: Slo, share: float, planned: int) -> It
             yield Break("errors", late[allowed], f"{len(failed)} of {planned} answers failed: {failed[0].error}")
             return
         slow = sum((answer.ttft_s or 0) > slo.ttft_s or answer.first_s is None for answer in answers)
-        what = "the first token" if slow * 2 >= len(late) else "further tokens"
-        yield Break("slo", late[allowed], f"{len(late)} of {planned} requests not within the SLO, mostly for {what}")
+        first = slow * 2 >= len(late)
+        what = "the first token" if first else "further tokens"
+        told = f"{len(late)} of {planned} requests not within the SLO, mostly for {what}"
+        behind_s = max(answer.sent_s - answer.due_s for answer in answers)
+        if first and behind_s > slo.ttft_s * CLIENT_SHARE:
+            told += f"; the client sent up to {behind_s:.1f} s late: a worker that is faster would look the same"
+        yield Break("slo", late[allowed], told, "ttft" if first else "tpot")
 
 
 def _memory(what: Breaks, s: float, free: int, total: int, floors: Floors) -> Break | None:
