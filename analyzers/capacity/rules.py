@@ -115,6 +115,8 @@ def _conditions(table: dict[str, Any], place: str) -> Iterator[pl.Expr]:
 def _bounds(column: str, wanted: Any, place: str) -> Iterator[pl.Expr]:
     bounds = wanted if isinstance(wanted, dict) else {}
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in bounds.values())
+    if numbers and any(isinstance(value, int) and abs(value) >= 2**63 for value in bounds.values()):
+        raise OomctlError(f"{column}: a bound of more than 63 bits ({place})", HINT, ExitCode.USAGE)
     if not bounds or not numbers or not bounds.keys() <= {"min", "max"}:
         raise OomctlError(f"{column} takes a table of min and max ({place})", HINT, ExitCode.USAGE)
     if "min" in bounds:

@@ -4,7 +4,7 @@ import errno
 import mmap
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 from zlib import crc32
@@ -25,6 +25,11 @@ from oomctl.collectors.agent.layout import (
 )
 from oomctl.collectors.agent.process import boot_id, start_ticks
 from oomctl.schemas.errors import OomctlError
+
+MAX_OFFSET_NS = 1 << 62
+"""Of the wall clock from the monotonic one: 146 years. Beyond, no time of the ring would fit into the event table."""
+MAX_COUNT = 1 << 62
+"""Of what a counter tells; beyond, it is made up."""
 
 
 @dataclass(frozen=True)
@@ -98,17 +103,24 @@ def read_header(view: mmap.mmap, path: Path) -> Header:
         raise OomctlError(f"damaged ring file: its header is not whole ({path})")
     if len(view) < HEADER_BYTES + found["capacity"] * SLOT_BYTES:
         raise OomctlError(f"damaged ring file: shorter than its header says ({path})")
+    if abs(found["realtime_ns"] - found["monotonic_ns"]) > MAX_OFFSET_NS:
+        raise OomctlError(f"damaged ring file: its clocks are no clocks ({path})")
     for name, value in found.items():
         if isinstance(value, bytes):
             found[name] = value.rstrip(b"\0").decode("utf-8", "replace")
     for name in ("rank", "device_id"):
         found[name] = None if found[name] < 0 else found[name]
-    return Header(
-        **found,
+    return with_counters(Header(**found, active=False, closed=False, dropped=0, errors=0), view)
+
+
+def with_counters(header: Header, view: mmap.mmap) -> Header:
+    """The same with what changes while the ring is written: whether it records, whether it ended, its two counters."""
+    return replace(
+        header,
         active=view[CONTROL_OFFSET] == 1,
         closed=view[STATE_OFFSET] == 1,
-        dropped=COUNTER.unpack_from(view, DROPPED_OFFSET)[0],
-        errors=COUNTER.unpack_from(view, ERRORS_OFFSET)[0],
+        dropped=min(COUNTER.unpack_from(view, DROPPED_OFFSET)[0], MAX_COUNT),
+        errors=min(COUNTER.unpack_from(view, ERRORS_OFFSET)[0], MAX_COUNT),
     )
 
 

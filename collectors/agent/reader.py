@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from oomctl.collectors.agent.decode import Record, decode
-from oomctl.collectors.agent.header import Header, opened, read_header
+from oomctl.collectors.agent.header import MAX_OFFSET_NS, Header, opened, read_header, with_counters
 from oomctl.collectors.agent.kinds import KINDS
 from oomctl.collectors.agent.layout import (
     CHECKSUMS,
@@ -89,7 +89,7 @@ class RingReader:
         except OSError as error:
             raise OomctlError(f"cannot read the ring: {error.strerror} ({path})") from error
         try:
-            header = self.header
+            header = self._header = read_header(self._map, path)
         except OomctlError:
             self.close()
             raise
@@ -113,8 +113,8 @@ class RingReader:
 
     @property
     def header(self) -> Header:
-        """The header with its counters as they are now."""
-        return read_header(self._map, self.path)
+        """The header as it was at first, with its counters as they are now: its worker may spoil the rest at any time."""
+        return with_counters(self._header, self._map)
 
     def read(self, *, final: bool = False, limit: int | None = None, as_slots: frozenset[int] = frozenset()) -> Batch:
         """What came since the last read; at the first, all that the ring still holds.
@@ -134,7 +134,7 @@ class RingReader:
                 raw, seq = single
                 self._lost(seq, torn, batch)
                 slots.append(raw)
-                self._seq, self._place, torn, taken = seq, self._place + 1, 0, taken + 1
+                self._place, torn, taken = self._place + 1, 0, taken + 1
                 continue
             slot = self._slots.at(self._place)
             if slot is None:
@@ -150,7 +150,7 @@ class RingReader:
             elif (record := self._record(slot)) is not None:
                 seq = slot.place - slot.spilled
                 self._lost(seq, torn, batch)
-                self._seq, torn, taken = seq, 0, taken + 1
+                torn, taken = 0, taken + 1
                 self._place += 1 + slot.parts
                 self._keep(record, batch, slots)
         if final and (limit is None or taken < limit) and self._slots.is_torn(self._place):
@@ -164,8 +164,9 @@ class RingReader:
         self._map.close()
 
     def _lost(self, seq: int, torn: int, batch: Batch) -> None:
-        """Count what is missing before a record."""
-        lost = seq - self._seq - 1
+        """Count what is missing before a record; what was made up may count backwards."""
+        lost = max(seq - self._seq - 1, 0)
+        self._seq = max(seq, self._seq)
         batch.torn += min(torn, lost)
         batch.overwritten += lost - min(torn, lost)
 
@@ -179,7 +180,7 @@ class RingReader:
             batch.unknown += 1
             return
         realtime_ns = record.values.get("realtime_ns")
-        if realtime_ns is not None:
+        if realtime_ns is not None and abs(realtime_ns - record.monotonic_ns) <= MAX_OFFSET_NS:
             self._put_down(slots, batch)
             step = realtime_ns - record.monotonic_ns - self._offset_ns
             self._offset_ns += step

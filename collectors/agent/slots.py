@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 from oomctl.collectors.agent.layout import CHECKSUM, CONTINUATION, HEADER_BYTES, MAX_PARTS, SLOT_BYTES, SLOT_HEAD
 
+MAX_PLACE = 1 << 62
+"""No worker writes as many slots; a higher one is made up, and its seq would not fit into the event table."""
+
 
 class Slot(NamedTuple):
     """The head of a slot (layout.SLOT_HEAD)."""
@@ -43,6 +46,8 @@ class RingSlots:
         raw = self.raw(wanted)
         checksum, parts, code, _, place, _, spilled = SLOT_HEAD.unpack_from(raw)
         if place != wanted or parts or code not in codes or checksum != self._checksum(raw[CHECKSUM.size :]):
+            return None
+        if not spilled < place < MAX_PLACE:
             return None
         return raw, place - spilled
 
@@ -84,6 +89,8 @@ class RingSlots:
         slot = Slot(*SLOT_HEAD.unpack_from(raw))
         if slot.checksum != self._checksum(raw[CHECKSUM.size :]):
             return slot if not any(raw) else None
+        if not slot.spilled < slot.place < MAX_PLACE:
+            return None
         return slot if slot.place % self._capacity == place % self._capacity else None
 
     def at(self, place: int) -> Slot | None:

@@ -168,7 +168,7 @@ class RingSet:
             ("of a kind that this oomctl does not know", batch.unknown),
             ("could not be written to the ring", counters[0] - ring.counters[0]),
         ):
-            if count:
+            if count > 0:
                 found.losses.append((reason, count, ring.stream))
         if counters[1] > ring.counters[1]:
             found.notes.append(("degraded", f"{counters[1] - ring.counters[1]} errors inside the agent of {ring.stream}"))

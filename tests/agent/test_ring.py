@@ -8,12 +8,21 @@ from zlib import crc32
 import pytest
 
 from oomctl.collectors.agent import kinds, layout
-from oomctl.collectors.agent.header import set_active
+from oomctl.collectors.agent.header import MAX_COUNT, set_active
 from oomctl.collectors.agent.reader import RingReader, read_ring, ring_paths
 from oomctl.collectors.agent.ring import Ring
 from oomctl.collectors.agent.rows import common_columns, to_row
 from oomctl.schemas.errors import OomctlError
 from tests.agent.rings import make_rings, write_step, write_text
+
+
+def _headed(raw: bytes, **changed: int) -> bytes:
+    """With another value in the header, and its checksum."""
+    values = [*layout.HEADER.unpack_from(raw)]
+    for name, value in changed.items():
+        values[layout.HEADER_FIELDS.index(name)] = value
+    header = layout.HEADER.pack(*values)
+    return header + layout.CHECKSUM.pack(crc32(header)) + raw[len(header) + layout.CHECKSUM.size :]
 
 
 def path_of(ring: Ring) -> Path:
@@ -223,6 +232,7 @@ def test_a_value_out_of_range_is_dropped_and_counted(tmp_path: Path) -> None:
         ("later", lambda raw: raw[:8] + b"\x09\x00" + raw[10:], "ring layout 9, this oomctl reads 1 to 2"),
         ("damaged", lambda raw: raw[:50] + b"\xff" + raw[51:], "its header is not whole"),
         ("short", lambda raw: raw[:-1], "shorter than its header says"),
+        ("clocks", lambda raw: _headed(raw, realtime_ns=2**63 - 1), "its clocks are no clocks"),
     ],
 )
 def test_what_is_no_ring_gets_one_clear_error(name: str, spoil, message: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
@@ -233,6 +243,33 @@ def test_what_is_no_ring_gets_one_clear_error(name: str, spoil, message: str, tm
     for use in (RingReader, lambda path: set_active(path, False)):
         with pytest.raises(OomctlError, match=message if name != "empty" or use is RingReader else "cannot write"):
             use(bad)
+
+
+def test_what_a_worker_makes_up_stays_within_the_event_table(tmp_path: Path) -> None:
+    """GIVEN places, counts and clocks of 63 bits and more, with checksums, THEN they are lost, cut off, not followed."""
+    ring = make_rings(tmp_path).mine()
+    for step in range(3):
+        write_step(ring, step)
+    ring.write(kinds.COLLECTOR, b"", 0, 0, -(2**63) + 1)
+    reader = RingReader(path_of(ring))
+    with path_of(ring).open("r+b") as file:
+        for at, (place, spilled) in enumerate([(2**63 + 1, 0), (2, 9)], 1):
+            file.seek(layout.HEADER_BYTES + at * layout.SLOT_BYTES)
+            _, *head = layout.SLOT_HEAD.unpack(file.read(layout.SLOT_HEAD.size))
+            rest = layout.SLOT_HEAD.pack(0, *head[:3], place, head[4], spilled)[layout.CHECKSUM.size :]
+            slot = rest.ljust(layout.SLOT_BYTES - layout.CHECKSUM.size, b"\0")
+            file.seek(layout.HEADER_BYTES + at * layout.SLOT_BYTES)
+            file.write(layout.CHECKSUM.pack(layout.CHECKSUMS[layout.VERSION](slot)) + slot)
+        file.seek(layout.DROPPED_OFFSET)
+        file.write(b"\xff" * 8)
+        file.seek(50)  # of the fixed part of the header, read once
+        file.write(b"\xff")
+    batch = reader.read(final=True)
+    assert [record.seq for record in batch.records] == [3, 4]
+    assert (batch.torn + batch.overwritten, batch.clock_steps_ns) == (2, [])
+    assert reader.header.dropped == MAX_COUNT
+    assert abs(reader.position.offset_ns) < 2**62
+    reader.close()
 
 
 def test_a_ring_of_the_version_before_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,6 +64,7 @@ def test_bare_list_and_history_blocks(tmp_path: Path) -> None:
         b"\x80\x02}r\xff\xff\xff\x7f.",  # a memo index that asks for 32 GiB
         b"\x80\x04\x8e\xff\xff\xff\xff\xff\xff\x00\x00.",  # bytes of that length
         b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\x00\x00}.",  # a frame of that length
+        b"\x80\x05\x96\xff\xff\xff\xff\xff\xff\x00\x00.",  # a bytearray of it, at which pickle itself prints a line
         b"[" * 100_000,
         b"\x80\x02" + b"](" * 50_000,
         b"\x80\x02(" * 1000,
@@ -73,10 +74,11 @@ def test_bare_list_and_history_blocks(tmp_path: Path) -> None:
         b"not a snapshot",
     ],
 )
-def test_hostile_bytes_are_one_error(tmp_path: Path, data: bytes) -> None:
+def test_hostile_bytes_are_one_error(tmp_path: Path, data: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(OomctlError) as caught:
         load_snapshot(_write(tmp_path / "a", data))
     assert "\n" not in caught.value.what
+    assert capsys.readouterr() == ("", "")
 
 
 def test_parts_repeated_by_reference_are_cut_off(tmp_path: Path) -> None:

@@ -208,6 +208,7 @@ def test_rules(tmp_path: Path) -> None:
         ("[[cohorts]]\nname = 'a'\ncolour = 'red'", 'no column "colour"'),
         ("[[cohorts]]\nname = 'a'\nturn = 'red'", "takes a table of min and max"),
         ("[[cohorts]]\nname = 'a'\nturn = { least = 3 }", "takes a table of min and max"),
+        (f"[[cohorts]]\nname = 'a'\nturn = {{ max = {2**63} }}", "a bound of more than 63 bits"),
         ("[[cohorts]]\nname = 'a'\ntenant = 3", "takes a pattern"),
         ("[[cohorts]]\nname = 'other'\nturn = { max = 1 }", "two cohorts of one name"),
     ],

@@ -245,6 +245,7 @@ def test_figures_that_are_none_are_no_requests(tmp_path: Path) -> None:
         '{"id": "x", "hash_id_scope": "local", "requests": [{"in": "many"}]}',
         '{"id": "x", "hash_id_scope": "local", "requests": 7}',
         "TIMESTAMP,ContextTokens,GeneratedTokens\n",
+        'TIMESTAMP,ContextTokens,"GeneratedTokens,Model\n1,2,3,a\n',
         '{"input_length": 100000000000000000000, "timestamp": 1}\n',
         '{"id": "x", "hash_id_scope": "local", "requests": ' + "[" * 100_000,
         '{"input_length": 5, "hash_ids": ' + "[" * 100_000 + "\n",

@@ -32,7 +32,7 @@ from oomctl.collectors.live.kv_events.index import Index
 from oomctl.collectors.live.kv_events.polled import Polled
 from oomctl.collectors.live.otlp.inbox import Inbox, Refused
 from oomctl.collectors.live.prometheus.scraper import Scraper
-from oomctl.collectors.recorder.live import FRAME, MAGIC, Header, LiveReader
+from oomctl.collectors.recorder.live import FRAME, MAGIC, Frame, Header, LiveReader
 from oomctl.collectors.recorder.slots import KEPT, kept
 from oomctl.config import file
 from oomctl.pipeline import open_inputs
@@ -118,7 +118,10 @@ def ring(data: bytes) -> None:
                     common = common_columns(reader.header, "ring", "n")
                     batch = reader.read(final=True, as_slots=as_slots)
                     held(to_row(record, common) for record in batch.records)
-                    held(row for offset_ns, slots in batch.slots for row in kept(common, offset_ns, slots).rows())
+                    as_kept = [kept(common, offset_ns, slots) for offset_ns, slots in batch.slots]
+                    held(row for slots in as_kept for row in slots.rows())
+                    assert min(batch.overwritten, batch.torn, batch.unknown) >= 0, "a count below zero"
+                    msgspec.msgpack.encode(Frame(slots=as_kept, at={"ring:x": [*reader.position, reader.header.dropped]}))
                 finally:
                     reader.close()
 

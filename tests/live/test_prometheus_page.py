@@ -14,6 +14,15 @@ def test_a_bad_line_costs_only_itself() -> None:
     assert page.skipped == {"not a sample": 4, "not a finite number": 1}
 
 
+def test_numbers_of_digits_alone() -> None:
+    page = parse(f"a {2**64}\nb {'9' * 400}\nc 7\n")
+    assert [(sample.name, sample.value, type(sample.value)) for sample in page.samples] == [
+        ("a", 2**64, float),
+        ("c", 7, float),
+    ]
+    assert page.skipped == {"not a finite number": 1}
+
+
 def test_html_is_no_page() -> None:
     page = parse("<!doctype html>\n<html><body>Not found</body></html>\n")
     assert not page.samples

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from oomctl.collectors.agent.header import MAX_COUNT
+from oomctl.collectors.agent.layout import DROPPED_OFFSET
 from oomctl.collectors.recorder.archive import evict
 from oomctl.collectors.recorder.folder import Folder, is_recording
 from oomctl.schemas.errors import OomctlError
@@ -35,6 +37,24 @@ def test_a_ring_that_is_cut_short_does_not_end_the_recorder(tmp_path: Path) -> N
     told = rows(tmp_path / "rec", "SELECT state, detail FROM collector WHERE detail LIKE '%cut short%'")
     assert [state for state, _ in told] == ["failed"]
     assert rows(tmp_path / "rec", "SELECT max(step_id) FROM step WHERE stream LIKE '%/worker-%'") == [(2,)]
+
+
+def test_a_ring_that_its_worker_spoils_does_not_end_the_recorder(tmp_path: Path) -> None:
+    """GIVEN a header and counters that are overwritten WHEN it is drained THEN what comes after them is recorded too."""
+    worker = Worker(tmp_path / "rings")
+    worker.step(1)
+    beside = recorder(tmp_path / "rec", tmp_path / "rings", Time(), os.getpid())
+    beside.round()
+    assert worker.ring.path is not None
+    with worker.ring.path.open("r+b") as file:
+        file.write(b"\xff" * 400)
+        file.seek(DROPPED_OFFSET)
+        file.write(b"\xff" * 16)
+    worker.step(2)
+    beside.round()
+    beside.close()
+    assert rows(tmp_path / "rec", "SELECT max(step_id) FROM step") == [(2,)]
+    assert rows(tmp_path / "rec", LOSSES) == [("could not be written to the ring", MAX_COUNT)]
 
 
 def test_what_a_ring_holds_is_recorded_and_read_while_it_is(tmp_path: Path) -> None:

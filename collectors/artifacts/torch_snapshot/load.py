@@ -6,7 +6,7 @@ import pickle
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
 
@@ -80,7 +80,9 @@ def _document(stream: BinaryIO, name: str, size_bytes: int) -> Any:
         with _bounded_memory(size_bytes):
             if head.lstrip()[:1] in (b"{", b"["):
                 return _json(stream, size_bytes)
-            return _PlainUnpickler(stream).load()
+            # At a bytearray larger than memory it prints an error that it does not raise.
+            with redirect_stderr(io.StringIO()):
+                return _PlainUnpickler(stream).load()
     except _Refused as error:
         raise OomctlError(f"refused: the pickle {error} ({name})", "do not open it with other tools") from None
     except MemoryError:

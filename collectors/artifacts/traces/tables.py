@@ -65,6 +65,10 @@ class TableReader:
             reason = " ".join(str(error).split())[:120]
             raise OomctlError(f"damaged, or no CSV: {reason} ({name})", "copy the file again") from None
         columns = _columns(raw.columns)
+        if missing := [needed for needed in NEEDED if needed not in columns]:  # quotes may hide what `claims` saw
+            raise OomctlError(
+                f"no column of {', '.join(missing)} ({name})", "give a trace with times, prompt and output tokens"
+            )
         heads = {_plain(column) for column in raw.columns}
         self._format = "azure" if "contexttokens" in heads else "burstgpt" if "requesttokens" in heads else "csv"
         table = raw.select(pl.col(column).str.strip_chars().alias(wanted) for wanted, column in columns.items())

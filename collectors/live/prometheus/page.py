@@ -80,10 +80,18 @@ def _first(lines: list[str]) -> tuple[list[Sample] | None, int]:
     read, found = lines[:MAX_LINES], []
     try:
         for family in text_string_to_metric_families("\n".join(read)):
-            found += [Sample(sample.name, sample.labels, sample.value, family.type) for sample in family.samples]
+            found += [Sample(one.name, one.labels, _float(one.value), family.type) for one in family.samples]
     except PARSER_ERRORS:
         return None, 0
     return found[:MAX_SAMPLES], len(lines) - len(read) + max(len(found) - MAX_SAMPLES, 0)
+
+
+def _float(value: float) -> float:
+    """Of digits alone the parser makes an int, and of four hundred of them one that is no float."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def _is_good(line: str) -> bool:
