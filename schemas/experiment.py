@@ -107,6 +107,18 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     evidence: list[Reading] = []
 
 
+class Advice(msgspec.Struct, frozen=True, kw_only=True):
+    """What to change first for a higher rate."""
+
+    setting: str | None
+    """As it is typed; None: no setting of the engine does it."""
+    present: str | None
+    change: Literal["raise", "lower"] | None
+    to: int | None
+    """The value, where what was measured gives one."""
+    why: str
+
+
 class OperatingPoint(msgspec.Struct, frozen=True, kw_only=True):
     """The highest rate that was kept, and what gives way beyond it."""
 
@@ -116,6 +128,11 @@ class OperatingPoint(msgspec.Struct, frozen=True, kw_only=True):
     breaks_first: Breaks | None
     margin_blocks: int | None
     """Fewest free KV blocks at the operating point."""
+    margin_device_bytes: int | None = None
+    """Least free memory of the device there."""
+    margin_host_bytes: int | None = None
+    advice: Advice | None = None
+    """None where nothing gave way."""
     share: float
     """Of the requests that had to be good."""
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _SPELLINGS = {"max_seq_len": "max_model_len"}
 """Arguments that an engine prints under another name than that of its option."""
+_UNSET = "None"
+"""What engines in Python print where nothing was given; vLLM's page of metrics does so for each option of its cache."""
 
 
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +45,7 @@ def read_manifest(connection: "duckdb.DuckDBPyConnection") -> Deployment:
     words = []
     for (section, key), value in found.items():
         option = f"--{_SPELLINGS.get(key, key).replace('_', '-')}"
-        if section != "argument" or (key in _SPELLINGS and ("argument", _SPELLINGS[key]) in found):
+        if section != "argument" or value == _UNSET or (key in _SPELLINGS and ("argument", _SPELLINGS[key]) in found):
             continue
         if value in ("True", "False"):
             spelt = option if value == "True" else option.replace("--", "--no-", 1)

@@ -6,18 +6,26 @@ The load is aiperf's where that is installed (OOMCTL_AIPERF, or on PATH), else t
 import json
 import os
 import shlex
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from oomctl.experiment.folder import read_experiment
 from oomctl.experiment.load.aiperf import EXECUTABLE, find
+from oomctl.experiment.settings import Settings
 from oomctl.schemas.errors import OomctlError
+from oomctl.schemas.experiment import Experiment
+from oomctl.schemas.replay import Slo
 from tests.cli.run import oomctl
 from tests.engine.leaky import plant
 from tests.engine.server import ENVIRONMENT
 from tests.experiment.conftest import processes, stand_in
+from tests.experiment.test_experiment import went_on
 
 pytestmark = [pytest.mark.slow, pytest.mark.experiment]
 LEAK_BYTES = 512 << 10
@@ -66,18 +74,68 @@ def test_ten_steps_and_again(load: None, engine: Path, model: Path, agent_site: 
     assert second["point"]["rate_per_s"] == pytest.approx(first["point"]["rate_per_s"], rel=CLOSE)
 
 
+def one_step(folder: Path, number: int, rate_per_s: float, slo: Slo, command: str, **asked: float) -> Experiment:
+    """One step of an experiment whose ramps kept a rate."""
+    settings = Settings(root=folder, launch=command, url=None, slo=slo, try_s=10.0, **asked)  # type: ignore[arg-type]
+    found = went_on(settings, number, rate_per_s)
+    assert processes(str(folder)) == []
+    return found
+
+
 def test_memory_first(load: None, engine: Path, model: Path, agent_site: Path, tmp_path: Path) -> None:
-    # 40 blocks of 32 tokens hold one request of the longest kind and hardly anything beside it.
+    # 40 blocks of 32 tokens hold two requests of the longest kind and hardly anything beside them.
     command = launch(engine, model, agent_site, kv_blocks=40)
-    found = experiment(tmp_path / "a", command, "--try", "10s", "--steady", "30s", "--slo", "ttft=60s,tpot=60s")
-    assert found["point"]["breaks_first"] == "kv_blocks"
+    found = one_step(tmp_path / "a", 10, 4.0, Slo(ttft_s=20.0, tpot_s=5.0), command)
+    assert found.point is not None, found.steps[-1].reason
+    assert found.point.breaks_first == "kv_blocks"
+    assert found.point.advice is not None
+    assert (found.point.advice.setting, found.point.advice.change) == ("--kv-cache-memory-bytes", "raise")
+    stopped = [one.stopped_in_s for one in found.steps[-1].tries if one.stopped_in_s is not None]
+    assert max(stopped, default=0.0) < 2.0
 
 
 def test_a_planted_leak_is_found(load: None, engine: Path, model: Path, agent_site: Path, tmp_path: Path) -> None:
     site = plant(tmp_path / "leaky")
     command = launch(engine, model, agent_site, site, LEAK_BYTES=str(LEAK_BYTES))
-    found = experiment(tmp_path / "a", command, "--try", "10s", "--steady", "120s", "--slo", "ttft=60s,tpot=60s")
-    steady = found["steps"][7]
-    assert steady["status"] == "failed", steady["reason"]
-    leak = next(each for each in steady["leaks"] if each["grows"] and "core" in each["whose"])
-    assert leak["low_bytes_per_request"] < LEAK_BYTES < leak["high_bytes_per_request"]
+    found = one_step(tmp_path / "a", 8, 3.0, Slo(ttft_s=20.0, tpot_s=5.0), command, steady_s=120.0)
+    steady = found.steps[-1]
+    assert steady.status == "failed", steady.reason
+    leak = next(each for each in steady.leaks if each.grows and "core" in each.whose)
+    assert leak.low_bytes_per_request is not None
+    assert leak.high_bytes_per_request is not None
+    assert leak.low_bytes_per_request < LEAK_BYTES < leak.high_bytes_per_request
+    assert "bytes a request" in steady.reason
+
+
+def test_ctrl_c_then_a_death_in_step_5(load: None, engine: Path, model: Path, agent_site: Path, tmp_path: Path) -> None:
+    folder, said = tmp_path / "a", tmp_path / "said"
+    words = ["capacity", "experiment", "--launch", launch(engine, model, agent_site), "-o", str(folder), "--try", "8s",
+             "--steady", "30s", "--slo", "ttft=3s,tpot=400ms", "--max-rate", "2"]  # fmt: skip
+
+    def begun(line: str) -> "subprocess.Popen[bytes]":
+        """The experiment, once it says this."""
+        with said.open("wb") as file:
+            process = subprocess.Popen([sys.executable, "-m", "oomctl", *words], stdout=file, stderr=file)
+        deadline_s = time.monotonic() + 1200
+        while line not in said.read_text("utf-8", "replace"):
+            assert process.poll() is None and time.monotonic() < deadline_s, said.read_text("utf-8", "replace")
+            time.sleep(0.2)
+        return process
+
+    process = begun("step 2: ")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    assert processes(str(folder)) == []
+    assert [step.number for step in read_experiment(folder).steps] == [1]
+
+    process = begun("step 5: ")
+    core = next(pid for pid in processes(str(folder)) if "EngineCore" in Path(f"/proc/{pid}/comm").read_text("utf-8"))
+    os.kill(core, signal.SIGKILL)
+    assert process.wait(300) == 0, said.read_text("utf-8", "replace")
+    assert processes(str(folder)) == []
+    found = read_experiment(folder)
+    assert [(step.number, step.status) for step in found.steps][-1] == (5, "aborted")
+    (incident,) = found.incidents
+    assert incident.report is not None
+    assert (folder / incident.report).stat().st_size
+    assert (folder / "report.html").stat().st_size

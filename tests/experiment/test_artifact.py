@@ -1,5 +1,6 @@
 """The artifact: kept whole, compared, and read by admission."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from oomctl.analyzers.capacity.admission import MaxTokens, Request, decide, state_of
 from oomctl.analyzers.capacity.experiment.breaks import Floors
 from oomctl.analyzers.capacity.experiment.compare import diff
+from oomctl.cli.render.experiment import point_lines
 from oomctl.experiment.conclusion import conclude
 from oomctl.experiment.folder import Folder, read_experiment
 from oomctl.experiment.page import page
@@ -68,6 +70,30 @@ def test_limits_become_the_state_of_a_pool(tmp_path: Path) -> None:
     assert decide(state, Request("fits", prompt_tokens=5000, max_output_tokens=1080)).action == "admit"
     assert decide(state, Request("not", prompt_tokens=5000, max_output_tokens=1081)).reason == "too_large"
     assert state_of(root / "experiment.json", MaxTokens(), total_blocks=10, safety_blocks=0).total_blocks == 10
+
+
+def test_limits_are_the_defaults_of_a_replay_and_what_is_given_counts_more(tmp_path: Path) -> None:
+    root = kept(tmp_path / "a", experiment(arguments={"max_num_seqs": "8", "enable_prefix_caching": "False"}))
+    trace = tmp_path / "trace.jsonl"
+    trace.write_text('{"timestamp": 0, "input_length": 160, "output_length": 10, "hash_ids": []}\n', encoding="utf-8")
+    told = oomctl("capacity", "replay", str(trace), "--limits", str(root), "--slo-ttft", "7", "--json")
+    assert told.code == 0, told.err
+    found = json.loads(told.out)
+    assert (found["pool"]["total_blocks"], found["pool"]["block_tokens"]) == (400, 16)
+    assert found["slo"] == {"ttft_s": 7.0, "tpot_s": 0.08}
+    # 160 prompt tokens at 5,000 a second, then 20 ms for each further token, as measured.
+    assert found["elapsed_s"] == pytest.approx(160 / 5000 + 9 * 0.02, rel=0.1)
+    oomctl("capacity", "replay", str(trace)).assert_fails(2, "--blocks")
+
+
+def test_the_page_says_what_broke_where_with_what_left_and_what_to_change() -> None:
+    found = experiment(arguments={"max_num_seqs": "16"})
+    said = " ".join(point_lines(found))
+    assert "Operating point: 4 requests per second." in said
+    assert "At 4.4 per second the SLO breaks first" in said
+    assert "Free at the operating point, at least: 30 of 400 (7.50%) KV blocks." in said
+    assert "another worker, or a wider SLO; 30 of 400 KV blocks were never needed." in said
+    assert "another worker" in page(found)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from tests.ledger import configs
 
 ARGUMENTS = (
     "{'model': 'm', 'tensor_parallel_size': 2, 'max_model_len': 512, 'dtype': 'torch.bfloat16', 'block_size': 32,"
-    " 'enforce_eager': True, 'enable_prefix_caching': False, 'gpu_memory_utilization': 0.8, 'served_model_name': ['a b']}"
+    " 'enforce_eager': True, 'enable_prefix_caching': False, 'gpu_memory_utilization': 0.8, 'served_model_name': ['a b'],"
+    " 'num_gpu_blocks_override': None}"
 )
 LOG = f"""\
 INFO 03-01 09:59:59 [api_server.py:1896] vLLM API server version 0.20.1

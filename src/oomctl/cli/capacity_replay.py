@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from oomctl.cli.capacity_cohorts import BlockOption, PrefillOption, RulesOption, TpotOption, TraceArgument
+from oomctl.cli.capacity_limits import LimitsOption
 from oomctl.cli.options import JsonOption, page_width, use_colour
 from oomctl.cli.output import ForceOption
 from oomctl.schemas.errors import ExitCode, OomctlError
@@ -88,6 +89,7 @@ class Searched(StrEnum):
 def replay(
     paths: TraceArgument,
     blocks: BlocksOption,
+    limits: LimitsOption = None,
     policy: PolicyOption = "engine",
     compute: Annotated[
         Compute,
@@ -172,6 +174,7 @@ def replay(
 def limit(
     paths: TraceArgument,
     blocks: BlocksOption,
+    limits: LimitsOption = None,
     search: Annotated[Searched, typer.Option("--search", help="The highest rate, or the fewest blocks.")] = Searched.RATE,
     share: Annotated[float, typer.Option("--share", min=0.0, max=1.0, help="Of the requests that must be good.")] = 0.9,
     policy: PolicyOption = "engine",

@@ -1,5 +1,6 @@
 """The operating point, and the limits that admission takes of it."""
 
+from oomctl.analyzers.capacity.experiment.advice import Worker, advise
 from oomctl.analyzers.capacity.experiment.breaks import Floors
 from oomctl.schemas.experiment import Experiment, Limits, OperatingPoint, Step, Try
 
@@ -14,6 +15,8 @@ def conclude(experiment: Experiment, floors: Floors) -> None:
     found = experiment.step(10)
     rate = _number(found, "rate_per_s")
     kept = next((one for one in found.tries if one.rate_per_s == rate), None) if found is not None else None
+    limits = experiment.limits = _limits(experiment, floors, rate, kept)
+    worker = Worker(experiment.engine, experiment.engine_version, experiment.arguments, limits.total_blocks)
     if found is not None and rate is not None and kept is not None:
         broken = _number(found, "broken_rate_per_s")
         beyond = next((one for one in found.tries if one.rate_per_s == broken), None)
@@ -22,9 +25,11 @@ def conclude(experiment: Experiment, floors: Floors) -> None:
             broken_rate_per_s=broken,
             breaks_first=beyond.broke if beyond is not None else None,
             margin_blocks=kept.least_free_blocks,
+            margin_device_bytes=kept.least_device_free_bytes,
+            margin_host_bytes=kept.least_host_free_bytes,
+            advice=None if beyond is None else advise(worker, kept, beyond, experiment.slo),
             share=experiment.share,
         )
-    experiment.limits = _limits(experiment, floors, rate, kept)
 
 
 def _limits(experiment: Experiment, floors: Floors, rate: float | None, kept: Try | None) -> Limits:

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from oomctl.analyzers.capacity.experiment.compare import ExperimentDiff
 from oomctl.cli.render.columns import Figure, percent, table
 from oomctl.cli.render.sheet import Sheet
-from oomctl.schemas.experiment import Experiment, Leak, Step, Try
+from oomctl.cli.render.words import human
+from oomctl.schemas.experiment import Advice, Experiment, Leak, OperatingPoint, Step, Try
 
 STYLES = {"passed": "green", "failed": "red", "aborted": "red", "skipped": "yellow"}
 BREAKS = {
@@ -95,8 +96,29 @@ def point_lines(found: Experiment) -> Iterator[str]:
         yield "Nothing gave way at any rate that was tried."
     else:
         yield f"At {point.broken_rate_per_s:.3g} per second {BREAKS[point.breaks_first]}."
+    left = list(_left(found, point))
+    if left:
+        yield f"Free at the operating point, at least: {', '.join(left)}."
+    if point.advice is not None:
+        yield _advised(point.advice)
+
+
+def _left(found: Experiment, point: OperatingPoint) -> Iterator[str]:
+    total = found.limits.total_blocks if found.limits is not None else None
     if point.margin_blocks is not None:
-        yield f"At the operating point {point.margin_blocks:,} KV blocks were free at least."
+        of = f" of {total:,} ({percent(point.margin_blocks / total)})" if total else ""
+        yield f"{point.margin_blocks:,}{of} KV blocks"
+    for place, size in (("device", point.margin_device_bytes), ("host", point.margin_host_bytes)):
+        if size is not None:
+            yield f"{human(size)} of the {place}"
+
+
+def _advised(advice: Advice) -> str:
+    if advice.setting is None:
+        return f"No setting of the engine lifts it: {advice.why}."
+    now = f" (now {advice.present})" if advice.present is not None else ""
+    to = f" to {advice.to:,}" if advice.to is not None else ""
+    return f"Change first: {advice.change} {advice.setting}{now}{to}: {advice.why}."
 
 
 def _figures(sheet: Sheet, step: Step) -> None:

@@ -15,6 +15,8 @@ HALVINGS = 5
 PRECISION = 0.1
 """Of the operating point, as a ratio."""
 WIDEST = 16.0
+BY_FAR = 0.5
+"""Of the requests that had to be good: with fewer, a second try would change nothing."""
 
 
 def short(rig: Rig) -> Outcome:
@@ -85,9 +87,9 @@ def _ramp(rig: Rig, lengths: Lengths, start: float, most: float) -> Outcome:
 
 
 def _confirmed(rig: Rig, lengths: Lengths, rate: float) -> Try:
-    """A try; where the SLO broke, and no guard, another one: the better counts, for others may use the machine."""
+    """A try; where the SLO broke, but not by far, another one: the better counts, for others may use the machine."""
     first = rig.send(lengths, rate)
-    if first.broke != "slo" or rig.gone:
+    if first.broke != "slo" or first.good < first.requests * rig.terms.share * BY_FAR or rig.gone:
         return first
     second = rig.send(lengths, rate)
     return second if second.good * first.requests > first.good * second.requests else first
