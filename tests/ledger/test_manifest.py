@@ -4,14 +4,17 @@ from pathlib import Path
 
 import msgspec
 
+from oomctl import queries
+from oomctl.analyzers.ledger.manifest import read_manifest
+from oomctl.schemas import storage
 from oomctl.schemas.ledger import Ledger
+from oomctl.schemas.rows import make_row
 from tests.cli.run import oomctl
 from tests.ledger import configs
 
 ARGUMENTS = (
     "{'model': 'm', 'tensor_parallel_size': 2, 'max_model_len': 512, 'dtype': 'torch.bfloat16', 'block_size': 32,"
-    " 'enforce_eager': True, 'enable_prefix_caching': False, 'gpu_memory_utilization': 0.8, 'served_model_name': ['a b'],"
-    " 'num_gpu_blocks_override': None}"
+    " 'enforce_eager': True, 'enable_prefix_caching': False, 'gpu_memory_utilization': 0.8, 'served_model_name': ['a b']}"
 )
 LOG = f"""\
 INFO 03-01 09:59:59 [api_server.py:1896] vLLM API server version 0.20.1
@@ -46,6 +49,25 @@ def test_a_recording_tells_the_same(tmp_path: Path) -> None:
         for name in ("worker.log", "worker.parquet")
     ]
     assert outs[0] == outs[1] != ""
+
+
+def test_what_a_page_of_metrics_tells_as_none_was_not_given() -> None:
+    told = [("engine", "name", "vllm"), ("argument", "num_gpu_blocks_override", "None"), ("argument", "block_size", "32")]
+    connection = storage.connect()
+    try:
+        rows = [
+            make_row(
+                "manifest",
+                {"section": section, "key": key, "value": value},
+                {"stream": "page", "seq": seq, "source": "prometheus", "worker": "w", "ts": 1},
+            )
+            for seq, (section, key, value) in enumerate(told)
+        ]
+        storage.load_rows(connection, rows)
+        queries.install(connection)
+        assert read_manifest(connection).line == "--block-size 32"
+    finally:
+        connection.close()
 
 
 def test_a_log_of_no_engine_is_an_error(tmp_path: Path) -> None:
