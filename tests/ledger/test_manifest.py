@@ -59,7 +59,7 @@ def test_what_a_page_of_metrics_tells_as_none_was_not_given() -> None:
             make_row(
                 "manifest",
                 {"section": section, "key": key, "value": value},
-                {"stream": "page", "seq": seq, "source": "prometheus", "worker": "w", "ts": 1},
+                {"stream": "page", "seq": seq, "source": "prometheus", "worker": "w", "incarnation": "1", "ts": 1},
             )
             for seq, (section, key, value) in enumerate(told)
         ]

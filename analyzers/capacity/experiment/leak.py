@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 SETTLES = 0.2
 """Of the time, at its beginning, is left out: arenas and caches fill."""
+LEAST_BYTES = 256 << 10
+"""Of growth over the whole span, by its lower end: a heap moves by some pages without any leak."""
 MEMORY = ("allocator", "device", "process", "host")
 """Kinds that `leak_slope` reads."""
 
@@ -54,7 +56,7 @@ def leaks(connection: "duckdb.DuckDBPyConnection", from_us: int, to_us: int, end
                 slope_bytes_per_request=slope,
                 low_bytes_per_request=low,
                 high_bytes_per_request=high,
-                grows=None if low is None else bool(row["grows"]) and half is not False,
+                grows=None if low is None else bool(low * len(counted) >= LEAST_BYTES) and half is not False,
             )
         )
     return sorted(found, key=lambda each: (not each.grows, -each.slope_bytes_per_s))

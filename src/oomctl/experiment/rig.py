@@ -21,6 +21,9 @@ from oomctl.experiment.tries import Terms, attempt
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.experiment import Experiment, Try
 
+FEWEST = 10
+"""Requests of a try."""
+
 
 class Rig:
     """A context manager: when it is left, nothing that it started runs.
@@ -122,8 +125,11 @@ class Rig:
         shared_tokens: int = 0,
         change: Callable[[Call, random.Random], Call] | None = None,
     ) -> list[Call]:
-        """Requests for the next try: the same arrivals and lengths each time, and tokens that no try before has sent."""
-        seconds = self.settings.try_s if seconds is None else seconds
+        """Requests for the next try: the same arrivals and lengths each time, and tokens that no try before has sent.
+
+        Without `seconds` it lasts as long as asked for, or until there are enough requests to tell something.
+        """
+        seconds = max(self.settings.try_s, FEWEST / rate_per_s) if seconds is None else seconds
         sent = sum(1 for _ in self._loads.glob("[0-9]*"))
         return plan(lengths, rate_per_s, seconds, self.settings.seed, sent, shared_tokens, change)
 

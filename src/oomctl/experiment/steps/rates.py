@@ -2,14 +2,12 @@
 
 from oomctl.analyzers.capacity.search import search
 from oomctl.experiment.load.calls import Lengths
-from oomctl.experiment.rig import Rig
+from oomctl.experiment.rig import FEWEST, Rig
 from oomctl.experiment.steps.anchor import anchor
 from oomctl.experiment.steps.base import Figures, Outcome
 from oomctl.schemas.experiment import Try
 
 FIRST_RATE = 0.25
-LEAST_REQUESTS = 5
-"""Of the slowest try."""
 HALVINGS = 5
 """So often a ramp that breaks at once is begun anew, slower."""
 PRECISION = 0.1
@@ -21,7 +19,7 @@ BY_FAR = 0.5
 
 def short(rig: Rig) -> Outcome:
     """Open loop, from a rate that hardly counts, doubled until something gives way."""
-    start = max(FIRST_RATE, LEAST_REQUESTS / rig.settings.try_s)
+    start = max(FIRST_RATE, FEWEST / rig.settings.try_s)
     return _ramp(rig, rig.lengths["short"], start, rig.settings.max_rate)
 
 
@@ -29,7 +27,7 @@ def mixed(rig: Rig) -> Outcome:
     """The same with long prompts and long outputs among the short ones, from a quarter of the tokens that were kept."""
     kept, mix = rig.rate_of(4), rig.lengths["mixed"]
     start = kept / 4 * rig.lengths["short"].mean_tokens() / mix.mean_tokens()
-    return _ramp(rig, mix, max(start, LEAST_REQUESTS / rig.settings.try_s), kept)
+    return _ramp(rig, mix, max(start, FEWEST / rig.settings.try_s), kept)
 
 
 def operating_point(rig: Rig) -> Outcome:

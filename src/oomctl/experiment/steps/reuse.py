@@ -16,6 +16,8 @@ CALM = 0.5
 SHARED = 0.75
 """Of a prompt, where prefixes are to be found."""
 CANCELLED = 0.3
+DRAWN = 20
+"""Requests of which these are drawn, at least."""
 TURNS_OF_SESSION = 2
 BACK_S = 30.0
 """After which blocks of requests that are gone have to be free."""
@@ -56,7 +58,8 @@ def cancels_and_pauses(rig: Rig) -> Outcome:
 
     def loads(mix_per_s: float) -> list[Try]:
         idle = rig.life.quiet()
-        hung_up = rig.send(mix, mix_per_s, name="cancellations", cancel=Cancel(CANCELLED, _half_way_s(rig)))
+        calls = rig.plan(mix, mix_per_s, max(rig.settings.try_s, DRAWN / mix_per_s))
+        hung_up = rig.send(mix, mix_per_s, calls, "cancellations", Cancel(CANCELLED, _half_way_s(rig)))
         figures.update(_returned(rig, idle.free_blocks if idle is not None else None))
         rate = mix_per_s * _lighter(rig, alike) / TURNS_OF_SESSION
         sessions = rig.plan(alike, rate, change=lambda call, rng: _session(call, rng, pause_s))
