@@ -59,7 +59,8 @@ FAILURE_KINDS: tuple[Kind, ...] = (
         (
             text(
                 "code",
-                "xid, ecc, illegal_access, segfault, bus_error, abort, peer_lost, nccl_timeout, engine_dead, exception ...",
+                "xid, ecc, illegal_access, segfault, bus_error, abort, thread_limit, peer_lost, nccl_timeout, engine_dead, "
+                "exception ...",
             ),
             text("detail", "As printed, redacted."),
             flag("fatal", "Whether the engine died of it."),

@@ -12,9 +12,13 @@ GROWN_ENTRY = r"\bcat\(.{0,40}\b(?:key|value)_cache\["
 _GROWS = re.compile(r"\bcat\(.{0,80}\b(?:past|cache)|\bcat\(.{0,20}\b(?:keys?|values?)_cache|" + GROWN_ENTRY)
 
 
-MAX_TOKEN_BYTES = 4 * 2**20
+MAX_TOKEN_BYTES = 2 * 2**20
 """More than a layer asks for at once for one token: 8 experts of 28,672 values twice over, or a vocabulary of 256,000,
 take 1 to 2 MiB in 32 bits."""
+MAX_ADAPTER_TOKEN_BYTES = 64 * 2**10
+"""The same of a LoRA adapter's product of low rank: 8 experts of 3 slices of rank 512 take 48 KiB in 32 bits."""
+MOST_REQUESTS = 4096
+"""At once, where neither a limit nor a report tells: no engine's own limit is higher (SGLang's is this, vLLM's 1,024)."""
 HOLES = 4
 """Times the request that lay in holes, from which their mere sum tells: of public reports, those that failed for another
 reason while serving had at most twice (the reference's naive test, with which half of all failures pass)."""
@@ -30,17 +34,18 @@ def ran_at_once(case: Case) -> int | None:
 def of_many_tokens(case: Case) -> list[EvidenceRow]:
     """The layer that asked for more than one token of each running request can take, innermost first.
 
-    An engine's limit of requests counts, else twice of what was seen to run; a library's loop has no such limit, and there
-    the size of the request must do.
+    An engine's limit of requests counts, else twice of what was seen to run, else the most that any engine allows; a
+    library's loop has no such limit, and there the size of the request must do.
     """
-    layer = [frame for frame in case.layers if not re.search(r"logits|sampler", frame["file"] or "")]
+    adapter = case.frames_of("any", "adapter")
+    layer = adapter or [frame for frame in case.layers if not re.search(r"logits|sampler", frame["file"] or "")]
     requested = case.figures["requested_bytes"]
     if not layer or requested is None or case.frames_of("serving", "decode") or cache_copy(case):
         return []
     if case.of_script:
         return layer if (case.share(requested) or 0) >= LARGE_REQUEST_SHARE else []
-    most = case.number("max_num_seqs", "max_running_requests") or 2 * (ran_at_once(case) or 0)
-    return layer if most and requested > most * MAX_TOKEN_BYTES else []
+    most = case.number("max_num_seqs", "max_running_requests") or 2 * (ran_at_once(case) or 0) or MOST_REQUESTS
+    return layer if requested > most * (MAX_ADAPTER_TOKEN_BYTES if adapter else MAX_TOKEN_BYTES) else []
 
 
 def holes_bytes(case: Case) -> int | None:

@@ -32,7 +32,9 @@ FULL = 0.1
 """What it adds that the host's memory was full before."""
 UNDETERMINED = 0.58
 """The most that is said of anything undetermined."""
-NO_MEMORY = frozenset({"illegal_access", "capture_failed", "kernel_resources", "xid", "other_process_killed", "evicted"})
+NO_MEMORY = frozenset(
+    {"illegal_access", "capture_failed", "kernel_resources", "thread_limit", "xid", "other_process_killed", "evicted"}
+)
 """Faults that are no lack of this worker's memory."""
 INFERENCE = 0.85
 """Where that something failed is itself inferred, from a snapshot's name and state."""

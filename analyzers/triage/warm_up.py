@@ -1,9 +1,11 @@
 """OOM002 warm_up: profiling, autotuning, compilation, graph capture or the KV pool itself needs more than was left."""
 
+import re
+
 from oomctl.analyzers.triage import recovery
 from oomctl.analyzers.triage.assess import Assessment, frame_words, told
 from oomctl.analyzers.triage.case import Case
-from oomctl.analyzers.triage.evidence import cite
+from oomctl.analyzers.triage.evidence import EvidenceRow, cite
 from oomctl.analyzers.triage.foreign import held_by_an_earlier_life
 from oomctl.schemas.verdict import Cause
 
@@ -23,6 +25,9 @@ CAUSES = {
 """By the part of the warm-up, the most telling first."""
 
 _ENCODER = "the profiling run encodes images, video or sound of the largest size, as many as a prompt may hold"
+
+_HANDLE = re.compile(r"(?i)(?:cublas|cudnn|cusolver|cusparse|hipblas|rocblas)\w*?(?:create|_handle)")
+"""Calls that make a library's handle."""
 
 _MESSAGES = (
     ("when warming up sampler", "sampler"),
@@ -55,6 +60,10 @@ def assess(case: Case) -> Assessment:
     if reported:
         result.add("the engine reports it of what it makes after the weights", weight, reported)
         part = reported_part if part in (None, "kernels") else part
+    handle = _first_handle(case)
+    if handle:
+        result.add("a library's handle is made at its first use: a lazy part of the warm-up", 0.55, handle)
+        part = part or "kernels"
     if case.stage == "warm_up" and case.frame_phase in (None, "warm_up", "serving"):
         result.add("the weights were loaded and the server was not ready yet", 0.5, case.stage_rows)
         if part is None and case.stage_rows and case.stage_rows[0]["phase"] == "capturing":
@@ -70,7 +79,7 @@ def assess(case: Case) -> Assessment:
         result.object("the device was already taken by a life of the worker that had ended", 0.6, overlap[:2])
     if case.root["resource"] == "kv_blocks":
         result.object("KV blocks ran out, which needs running requests", 0.9, [case.root])
-    if case.stage == "serving" and case.frame_phase != "warm_up":
+    if case.stage == "serving" and case.frame_phase != "warm_up" and not handle:
         result.object("the server was ready and serving", 0.7, case.stage_rows)
     if result.evidence:
         name, detail = CAUSES.get(part or "", ("warm_up_peak", "the warm-up needs more than was left"))
@@ -80,3 +89,14 @@ def assess(case: Case) -> Assessment:
             name, detail, shown = "multimodal_encoder", _ENCODER, case.encoder[:1]
         result.causes.append(Cause(cause=name, bytes=case.figures["requested_bytes"], detail=detail, cites=cite(shown)))
     return result
+
+
+def _first_handle(case: Case) -> list[EvidenceRow]:
+    """The failure of a library's handle, where nothing had been computed before: later ones are of further threads."""
+    if not case.of_library or case.frame_phase in ("recovery", "load_time"):
+        return []
+    said = [row for row in case.members if _HANDLE.search(row.get("message") or "")]
+    made = [frame for frame in case.ask_of("stack_frames", [case.root]) if _HANDLE.search(frame["function"] or "")]
+    if not (said or made) or case.ask("kv_usage") or len(case.ask("batch")) > 1:
+        return []
+    return said[:1] or [case.root]

@@ -13,6 +13,18 @@ _LOOK_FOR = {
     "load_time": "Look for a setting that loads less: quantised weights, more devices, or weights in host memory",
     "warm_up": "Look for the settings that bound the warm-up: the largest batch, the graphs captured, the KV pool's share",
 }
+_INSTEAD: dict[str, tuple[str, str | None]] = {
+    "thread_limit": (
+        "raise the limit of processes and threads, or start fewer: a thread for each CPU and library adds up",
+        "ulimit -u; cat /sys/fs/cgroup/pids.max; OMP_NUM_THREADS=8",
+    ),
+    "kernel_resources": (
+        "a kernel asks for more shared memory than a multiprocessor of this chip has: choose another attention or "
+        "quantisation backend, or a release that tunes the kernel for it",
+        None,
+    ),
+}
+"""What to do about a fault that is no lack of memory, where the true stack would not help."""
 _AGAIN = "as it is, it fails the same way at every start."
 
 
@@ -77,6 +89,9 @@ def now(case: Case, incident: Incident, changes: list[Remedy]) -> Iterator[Remed
         yield Remedy(when="now", action=action, setting="kubectl describe node NODE")
     elif case.root["name"] == "xid":
         yield Remedy(when="now", action="Look the Xid up, and drain the device if it comes again.", setting=XID_LOG)
+    elif incident.verdict == "not_oom" and case.root["name"] in _INSTEAD:
+        instead, setting = _INSTEAD[case.root["name"]]
+        yield Remedy(when="now", action=f"Do not change memory settings; {instead}.", setting=setting)
     elif case.root["what"] == "death" and incident.verdict == "not_oom":
         yield Remedy(when="now", action="Do not change memory settings; mend what the engine says it died of.")
     elif incident.verdict == "not_oom":

@@ -21,7 +21,8 @@ _LONE = Pattern(
     r"|terminate called after throwing an instance of):? *(.*)$"
 )
 _BEGINS = Pattern(
-    r"(?:CUDA|HIP|ROCm|XPU|NPU|MUSA|MPS|MLU)(?: [Ee]rror:| backend)? (?:out of memory|an illegal)"
+    r"(?:CUDA|HIP|ROCm|XPU|NPU|MUSA|MPS|MLU)(?: [Ee]rror:| backend)? "
+    r"(?:out of memory|an illegal|the resource allocation failed)"
     r"|\[\w+\.(?:cpp|cc|cu|h)\] (?i:cu|hip)\w+ ?error|EL0004\b"
     r"|\[E\d{3,4} [\d:.]{5,20} [^\]\n]{1,100}\][^\n]{0,300}\bNPU function error\b"
 )

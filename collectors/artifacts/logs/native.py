@@ -38,13 +38,18 @@ class Held:
 
     def take(self, record: Record) -> bool:
         """Whether a line is a frame below the failure; it is kept then."""
-        if record.headed or len(self.frames) >= MAX_FRAMES:
+        if len(self.frames) >= MAX_FRAMES or (record.headed and not self._goes_on(record)):
             return False
         frame = parse(record.text)
         if frame is None:
             return False
         self.frames.append((record, Fact("stack", frame)))
         return True
+
+    def _goes_on(self, record: Record) -> bool:
+        """Whether a line has the failure line's own header: some programs head every line of one report."""
+        mine = self.record
+        return mine.headed and (mine.writer, mine.level, mine.logger) == (record.writer, record.level, record.logger)
 
     def explained_by(self, record: Record) -> bool:
         """Whether a line is the `what():` of an exception that nobody caught, of which the failure line gave the type."""
@@ -58,6 +63,7 @@ class Held:
                     mine.fields = {
                         **fact.fields,
                         "error_type": mine.fields.get("error_type") or fact.fields.get("error_type"),
+                        "fatal": True,  # an exception that nobody caught ends the process
                     }
                     mine.common = {**mine.common, **fact.common}
         kinds = {fact.kind for fact in self.facts}

@@ -17,7 +17,7 @@ _N = r"([\d.,]+) ?(bytes|[KMGT]i?B)"
 SIGNS = (
     "ut of memory", "exceed allowed memory", "OutOfMemory", "ErrorMemoryAllocation", "OUT_OF_MEMORY", "ALLOC_FAILED",
     "NVML_SUCCESS", "OUT_OF_DEVICE_MEMORY", "RESOURCE_EXHAUSTED", "requested buffer of size", "code is 207001",
-    "PT_DEVMEM", "SYNHELPER", "EL0004", "rtMalloc", "alloc device memory",
+    "PT_DEVMEM", "SYNHELPER", "EL0004", "rtMalloc", "alloc device memory", "resource allocation failed",
 )  # fmt: skip
 
 
@@ -69,6 +69,8 @@ _ASCEND = Pattern(
 )
 """CANN's runtime, under torch_npu. 207001 is ACL_ERROR_RT_MEMORY_ALLOCATION."""
 _LIBRARY = Pattern(r"\b(CUBLAS|CUDNN|CUSOLVER|CUSPARSE|HIPBLAS|ROCBLAS|NCCL)_?\w*?_?(?:STATUS_)?ALLOC_FAILED", re.I)
+_CUBLAS_WORDS = Pattern(r"(?i)(?:cuda|cublas)[^\n]{0,200}\bresource allocation failed")
+"""CUBLAS_STATUS_ALLOC_FAILED as cublasGetStatusString says it, in llama.cpp and TensorFlow, and in old PyTorch."""
 _NVML_ASSERT = Pattern(r"NVML_SUCCESS == r INTERNAL ASSERT FAILED at .*CUDACachingAllocator")
 
 
@@ -111,6 +113,8 @@ def parse(message: str) -> TorchMessage | None:
     library = _LIBRARY.search(message)
     if library is not None:
         return TorchMessage(library[1].lower())
+    if _CUBLAS_WORDS.search(message):
+        return TorchMessage("cublas")
     if _RAW.search(message):
         return TorchMessage("hip" if "hip" in message.lower() else "cuda")
     driver = _driver(message)

@@ -26,7 +26,8 @@ MAX_WAIT = 64
 MAX_GAP = 1000
 """Lines of others that may stand between two lines of a traceback before its exception line."""
 
-_FRAME = re.compile(r'^\s*File "([^"]{1,1000})", line (\d{1,9})(?:, in (.{1,300}))?')
+_FRAME = re.compile(r'^\s*File \\?"([^"]{1,1000}?)\\?", line (\d{1,9})(?:, in (.{1,300}))?')
+"""Older TGI launchers print what a shard wrote as a quoted text, line by line: the quotes in it are escaped."""
 _RAY = re.compile(r"ray::[\w.]{1,200}\(\) \(pid=\d{1,10}")
 """Ray prints the frames of a task below its name, without Python's own first line."""
 _BOX = re.compile(r"^\W{0,4}[\u2500\u256d+-]{4,} Traceback \(most recent call last\)")
@@ -43,7 +44,8 @@ _MARKS = re.compile(r"^\s*[\^~][\^~\s]*$|^\s*\[Previous line repeated \d+ more t
 _EXCEPTION = re.compile(r"^((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:: ?(.*))?$", re.DOTALL)
 _NAMED = re.compile(r"(?:Error|Exception|Exit|Interrupt|Dead|Died|OutOfMemory|Timeout|Fault|Failure)\w*$")
 _OTHERS = re.compile(
-    r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL): |(?:\S+: line \d+: +\d+ )?Killed\b|\|={20}|Error: [A-Z]\w{1,60}(?:[({]|$)"
+    r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL): |(?:\S+: line \d+: +\d+ )?(?:Killed\b|Aborted(?: +\(core dumped\)|$))"
+    r"|\|={20}|Error: [A-Z]\w{1,60}(?:[({]|$)"
 )
 """Bare lines that no exception's message holds: uvicorn's, the shell's word on a kill, a table of PyTorch's, the
 result of a program in Rust."""

@@ -125,5 +125,8 @@ def _initialised(match: re.Match[str], _: Record) -> Iterator[Fact]:
 @rules.on("ngine background task failed", r"\b[Ee]ngine background task failed")
 @rules.on("ackground loop has errored", r"\b[Bb]ackground loop has errored")
 @rules.on("Engine process failed to start")
+@rules.on("ngine is already dead", r"MQLLMEngine is already dead, terminating server process")
+@rules.on("process died before", r"process died before (?:responding|it responded).*")
+@rules.on("Got fatal signal", r"Got fatal signal from worker processes")
 def _dead(match: re.Match[str], record: Record) -> Iterator[Fact]:
     yield Fact("fault", {"code": "engine_dead", "detail": match[0], "fatal": True})

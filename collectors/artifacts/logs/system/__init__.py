@@ -19,6 +19,7 @@ LITERALS = (
     "Stopping", " probe", "Xid", "DCGM_", "node_mem", "container_", "nvidia_gpu_", "mem_", "_mem", "memory", "MEM(GB)",
     "fb_used", "fb_free", "FBUSD", "FBFRE", "# gpu", "VRAM", "Watchdog", "eft-over", "Evict", "had condition",
     "ephemeral", "EmptyDir", "protection fault", "aging file", "error 1455", "No space left", "ontainers:", " READY ",
+    "temporarily unavailable", "pthread_create", "new thread", "thread:", "OS thread", "fork rejected",
 )  # fmt: skip
 """A line that tells one of these facts holds one of these texts, or stands below a heading that does."""
 

@@ -13,9 +13,29 @@ _CRASHES: tuple[tuple[str, Pattern], ...] = (
         ),
     ),
     ("bus_error", Pattern(r"\bBus error\b(?! or)|\bSIGBUS\b|Caught signal 7\b")),
+    (
+        "thread_limit",
+        Pattern(
+            r"\bpthread_create(?: failed\b[^\n]{0,60})?: (?:Resource temporarily unavailable|Operation not permitted)"
+            r"|\bwhat\(\): +Resource temporarily unavailable|\bfork: (?:retry: )?Resource temporarily unavailable"
+            r"|\bcan't start new thread\b|\bThread creation failed: Resource temporarily unavailable"
+            r"|\bfailed to (?:create new OS|spawn) thread\b[^\n]{0,200}?\b(?:errno=|code: )11\b"
+            r"|\bfork rejected by pids controller\b"
+        ),
+    ),
     ("nccl_timeout", Pattern(r"Watchdog caught collective operation timeout")),
-    ("abort", Pattern(r"^Aborted(?: \(core dumped\)|\s{2,}\(core dumped\).*)?$|Fatal Python error: Aborted")),
+    (
+        "abort",
+        Pattern(
+            r"^(?:\S+: line \d{1,6}: +\d{1,10} )?Aborted(?: \(core dumped\)|\s{2,}\(core dumped\).*)?$"
+            r"|Fatal Python error: Aborted"
+        ),
+    ),
 )
+"""In the order in which they are asked. EAGAIN of a new thread or process is a limit on their number, ENOMEM the host's
+memory."""
+_MAY_GO_ON = frozenset({"thread_limit"})
+"""A library may do with fewer threads."""
 _PEER_CONTEXT = Pattern(r"(?i)nccl|gloo|c10d|tcpstore|processgroup|rccl|hccl|distbackend|distnetwork")
 _PEER_LOST = Pattern(
     r"(?i)connection (?:was )?(?:likely )?(?:reset|closed|refused) by (?:remote )?peer|connection reset|broken pipe"
@@ -30,7 +50,7 @@ def facts(text: str) -> list[Fact]:
     """What a line tells of a crash."""
     for code, pattern in _CRASHES:
         if pattern.search(text) is not None:
-            return [ends.crashed(code, text)]
+            return [ends.crashed(code, text, fatal=None if code in _MAY_GO_ON else True)]
     lost = peer_lost("", text)
     return [lost] if lost is not None and _ADVICE.search(text) is None else []
 

@@ -21,9 +21,9 @@ def vanished(detail: str) -> Fact:
     return Fact("lifecycle", {"phase": "killed", "detail": detail[:MAX_DETAIL]})
 
 
-def crashed(code: str, detail: str) -> Fact:
-    """A process that broke: a segmentation fault, a bus error, an abort."""
-    return Fact("fault", {"code": code, "detail": detail[:MAX_DETAIL], "fatal": True})
+def crashed(code: str, detail: str, *, fatal: bool | None = True) -> Fact:
+    """A process that broke: a segmentation fault, a bus error, an abort; or one of which it is not told that it did."""
+    return Fact("fault", {"code": code, "detail": detail[:MAX_DETAIL], "fatal": fatal})
 
 
 def status(code: int, detail: str) -> Fact:
