@@ -77,9 +77,25 @@ class Admissions:
         hits = prefill = 0
         if self.prompting:
             prefill += self._prompt_tokens(tokens)
-        for one in output.scheduled_new_reqs:
-            prefill += tokens[one.req_id]
-            hits += self._begin(one, tokens[one.req_id])
+        for new in output.scheduled_new_reqs:
+            request_id = new.req_id
+            scheduled, computed = tokens[request_id], new.num_computed_tokens
+            prefill += scheduled
+            request = self._scheduler.requests[request_id]
+            if self._preempted and request_id in self._preempted:
+                # The V2 runner has it among the new ones again.
+                self._note_prompt(request)
+                self._recompute(request_id, computed)
+                continue
+            if computed + scheduled < request.num_prompt_tokens:
+                self.prompting[request_id] = request
+            if computed:
+                hits += computed
+            if new.sampling_params is not None and new.sampling_params.prompt_logprobs is not None:
+                self.prompt_logprobs.add(request_id)
+        if hits:
+            self._prefix_hit_tokens += hits
+            self._count()
         if cached.resumed_req_ids:
             for request_id, computed in zip(cached.req_ids, cached.num_computed_tokens, strict=True):
                 if request_id in cached.resumed_req_ids:
@@ -87,23 +103,6 @@ class Admissions:
                     self._recompute(request_id, computed)
                     self._note_prompt(self._scheduler.requests[request_id])
         return prefill, hits
-
-    def _begin(self, new: Any, tokens: int) -> int:
-        """A request is scheduled for the first time, or (the V2 runner) again after a preemption; its prefix hits."""
-        request_id, computed = new.req_id, int(new.num_computed_tokens)
-        if request_id in self._preempted:
-            self._note_prompt(self._scheduler.requests[request_id])
-            self._recompute(request_id, computed)
-            return 0
-        request = self._scheduler.requests[request_id]
-        if computed + tokens < request.num_prompt_tokens:
-            self.prompting[request_id] = request
-        if computed:
-            self._prefix_hit_tokens += computed
-            self._count()
-        if getattr(new.sampling_params, "prompt_logprobs", None) is not None:
-            self.prompt_logprobs.add(request_id)
-        return computed
 
     def _note_prompt(self, request: Any) -> None:
         """Its next steps are prefill too, if its prompt did not fit into this one."""

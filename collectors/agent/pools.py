@@ -1,12 +1,11 @@
 """What goes out of a KV block pool and comes back, counted where it happens."""
 
-import struct
 from collections.abc import Callable
 from typing import Any
 
 from oomctl.collectors.agent.guard import Patches
 from oomctl.collectors.agent.kinds import KV_POOL
-from oomctl.collectors.agent.layout import HEAD_AFTER_CHECKSUM, NULL_I32, NULL_I64, pack_texts
+from oomctl.collectors.agent.layout import NULL_I32, NULL_I64, pack_texts
 
 GIVES = ("free_blocks",)
 """The pool's methods that give blocks back."""
@@ -14,11 +13,6 @@ NEWER_GIVES = ("unpin_blocks",)
 """Likewise, in some versions only."""
 TAKE = "touch"
 """The method that takes blocks out of the prefix cache, in scheduling or (for a transfer) at any time."""
-
-_SIZES = struct.Struct("<ii")
-_BYTES = struct.Struct("<qq")
-_pack = struct.Struct(f"{HEAD_AFTER_CHECKSUM}{_SIZES.size}sii{_BYTES.size}sqq32s{KV_POOL.room}s").pack
-"""KV_POOL.pack with what never or rarely changes packed before: the first two values, 5th and 6th, the last four."""
 
 
 class PoolTotals:
@@ -41,15 +35,15 @@ class PoolTotals:
         expected_free: Blocks that should be free.
     """
 
-    __slots__ = ("_bytes", "_pool", "_sizes", "_tail", "expected_free", "freed", "queue", "total")
+    __slots__ = ("_block_size", "_bytes_per_block", "_pool", "_tail", "expected_free", "freed", "queue", "total")
 
     def __init__(self, pool: Any, block_size: int, bytes_per_block: int, group: str | None = None) -> None:
         self._pool = pool
         self.queue = pool.free_block_queue
         self.total = len(pool.blocks) - 1
         self.freed = 0
-        self._sizes = _SIZES.pack(block_size, self.total)
-        self._bytes = _BYTES.pack(bytes_per_block, NULL_I64 if block_size == NULL_I32 else self.total * block_size)
+        self._block_size = block_size
+        self._bytes_per_block = bytes_per_block
         self._tail = pack_texts("device", group)
         self.rebase()
 
@@ -69,36 +63,19 @@ class PoolTotals:
         """Begin anew from what the pool says."""
         self.expected_free = self.free
 
-    def pack(self, place: int, now_ns: int, spilled: int, counters: bytes) -> bytes:
-        """Its KV_POOL record.
-
-        Args:
-            place: Of its slot, likewise `now_ns` and `spilled`.
-            counters: Preempted requests and tokens, tokens computed again and from the prefix cache (`Admissions`).
-        """
-        free = self.queue.num_free_blocks
-        used, freed = self.total - free, self.freed
-        return _pack(
-            KV_POOL.word,
-            place,
-            now_ns,
-            spilled,
-            self._sizes,
-            free,
-            used,
-            self._bytes,
-            freed + used,
-            freed,
-            counters,
-            self._tail,
-        )
+    def slot(self) -> bytes:
+        """Its KV_POOL record behind the checksum, with what never changes."""
+        tokens = NULL_I64 if self._block_size == NULL_I32 else self.total * self._block_size
+        nulls = KV_POOL.nulls[6:]
+        values = self._block_size, self.total, 0, 0, self._bytes_per_block, tokens
+        return KV_POOL.pack(KV_POOL.word, 0, 0, 0, *values, *nulls, self._tail)
 
     def _giving(self, original: Callable[..., Any]) -> Callable[..., Any]:
         queue = self.queue
 
         def give(*args: Any, **kwargs: Any) -> Any:
             before = queue.num_free_blocks
-            result = original(*args, **kwargs)
+            result = original(*args, **kwargs) if kwargs else original(*args)
             back = queue.num_free_blocks - before
             self.freed += back
             self.expected_free += back

@@ -1,5 +1,6 @@
 """The requests that are followed: which, with what weight, and the blocks that each holds."""
 
+import math
 import random
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +19,7 @@ class Followed:
     Attributes:
         request: The engine's own object.
         tail: Its id and adapter, packed once.
-        is_long: They have no room in one slot.
+        slot: Its REQUEST record behind the checksum, with what never changes; empty where one slot has no room for it.
         weight: How many requests it stands for.
         sampled_by: Why it is followed.
         blocks: KV blocks it holds.
@@ -33,34 +34,17 @@ class Followed:
     blocks: int = 0
     awaits_token: bool = True
     due_step: int = 0
-    is_long: bool = field(init=False)
+    slot: bytes = field(init=False)
     prompt_tokens: int = field(init=False)
     max_output_tokens: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.is_long = len(self.tail) > REQUEST.room
         self.prompt_tokens = _count(getattr(self.request, "num_prompt_tokens", None))
         self.max_output_tokens = _count(getattr(self.request, "max_tokens", None))
-
-    def pack(
-        self, place: int, now_ns: int, spilled: int, event: int, step_id: int, blocks: int, delta: int, scheduled: int
-    ) -> bytes:
-        """Its REQUEST record, where that is not long.
-
-        Args:
-            place: Of its slot, likewise `now_ns` and `spilled`.
-            event: Which.
-            step_id: Of the step.
-            blocks: That it held after it.
-            delta: That it got in it.
-            scheduled: Tokens that it was scheduled for.
-        """
-        request = self.request
-        return REQUEST.pack(
-            REQUEST.word, place, now_ns, spilled, event, self.sampled_by, self.weight, step_id, self.prompt_tokens,
-            NULL_I32, self.max_output_tokens, scheduled, request.num_computed_tokens, request.num_output_tokens, blocks,
-            delta, self.tail,
-        )  # fmt: skip
+        changing = 0, 0, 0, 0, 0
+        values = 0, self.sampled_by, self.weight, 0, self.prompt_tokens, NULL_I32, self.max_output_tokens, *changing
+        fits = len(self.tail) <= REQUEST.room
+        self.slot = REQUEST.pack(REQUEST.word, 0, 0, 0, *values, self.tail) if fits else b""
 
     def write(
         self, ring: Ring, event: int, step_id: int, delta: int = 0, cached: int = NULL_I32, scheduled: int = NULL_I32
@@ -77,8 +61,9 @@ class Followed:
 class Sampler:
     """Draws which requests are followed, so that about `target` of them are at any time.
 
-    The chance of a request is fixed when it arrives, from how many there are, so its weight (one over the chance) makes
-    sums and quantiles over the followed ones unbiased.
+    The chance of a request is fixed before it arrives, so its weight (one over the chance) makes sums and quantiles over
+    the followed ones unbiased. Drawn is how many are passed over until the next that is followed, all with the chance that
+    holds then: the same as a draw for each, but without one for each.
 
     Args:
         target: About how many at a time; 0 for all.
@@ -88,6 +73,8 @@ class Sampler:
     def __init__(self, target: int, seed: int | None = None) -> None:
         self._target = target
         self._random = random.Random(seed)
+        self._weight = 1.0
+        self._passing = 0
 
     def draw(self, request: Any, alive: int) -> Followed | None:
         """Follow it, or not.
@@ -98,8 +85,13 @@ class Sampler:
         """
         if self._target == 0 or alive <= self._target:
             return follow(request, "all")
-        weight = alive / self._target
-        return follow(request, "sample", weight) if self._random.random() * weight < 1 else None
+        if self._passing:
+            self._passing -= 1
+            return None
+        drawn = follow(request, "sample", self._weight)
+        self._weight = alive / self._target
+        self._passing = int(math.log(1 - self._random.random()) / math.log(1 - 1 / self._weight))
+        return drawn
 
 
 def follow(request: Any, sampled_by: str, weight: float = 1.0) -> Followed:

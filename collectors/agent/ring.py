@@ -6,7 +6,7 @@ What is written to the map is in the kernel's page cache, so it survives SIGKILL
 import mmap
 import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from zlib import adler32
 
@@ -58,7 +58,7 @@ class Ring:
 
     def forget(self) -> None:
         """Leave the file to the process that made it."""
-        self._map: mmap.mmap | None = None
+        self._map: memoryview | None = None
         self.spilled = 0
         self.place = 0
         self.path: Path | None = None
@@ -88,31 +88,33 @@ class Ring:
             # The map is closed under us while the process ends.
             self._count(DROPPED_OFFSET)
 
-    def extend(self, slots: Sequence[bytes]) -> bool:
+    def extend(self, slots: memoryview) -> bool:
         """Append several such records in one copy.
 
         Args:
-            slots: For `place + 1` and those that follow.
+            slots: For `place + 1` and those that follow, with their checksums.
 
         Returns:
             As `active`, which costs least here.
         """
         view, capacity = self._map, self._capacity
-        at = (self.place + 1) % capacity
-        if view is None or at + len(slots) > capacity:
-            for slot in slots:
-                self.append(slot)
-            return self.active
+        if view is None and (view := self._open()) is None:
+            return True
         try:
-            whole = b""
-            for slot in slots:
-                whole += _pack_whole(adler32(slot), slot)
+            count = len(slots) // SLOT_BYTES
+            at = (self.place + 1) % capacity
+            before_end = (capacity - at) * SLOT_BYTES
             at = HEADER_BYTES + at * SLOT_BYTES
-            view[at : at + len(whole)] = whole
-            self.place += len(slots)
+            if len(slots) <= before_end:
+                view[at : at + len(slots)] = slots
+            else:
+                view[at : at + before_end] = slots[:before_end]
+                rest = slots[before_end:]
+                view[HEADER_BYTES : HEADER_BYTES + len(rest)] = rest
+            self.place += count
             return view[CONTROL_OFFSET] == 1
         except Exception:
-            self._count(DROPPED_OFFSET, len(slots))
+            self._count(DROPPED_OFFSET, len(slots) // SLOT_BYTES)
             return True
 
     def write(self, kind: RecordKind, tail: bytes, *values: float) -> None:
@@ -154,7 +156,7 @@ class Ring:
         except Exception:
             self._count(DROPPED_OFFSET)
 
-    def _store(self, view: mmap.mmap, place: int, slot: bytes) -> None:
+    def _store(self, view: memoryview, place: int, slot: bytes) -> None:
         at = HEADER_BYTES + place % self._capacity * SLOT_BYTES
         view[at : at + SLOT_BYTES] = _pack_whole(adler32(slot), slot)
 
@@ -169,11 +171,11 @@ class Ring:
 
     def _count(self, offset: int, by: int = 1) -> None:
         view = self._map
-        if view is not None and not view.closed:
+        if view is not None:
             COUNTER.pack_into(view, offset, COUNTER.unpack_from(view, offset)[0] + by)
 
-    def _open(self) -> mmap.mmap | None:
+    def _open(self) -> memoryview | None:
         made = self._make()
         if made is not None:
-            self._map, self.path = made
+            self._map, self.path = memoryview(made[0]), made[1]
         return self._map

@@ -81,7 +81,8 @@ class SchedulerWatch:
         except Exception as own:
             self.guard.failed("failed", own)
 
-    # The wrappers. Each calls the original once, and lets the engine's own exceptions through.
+    # The wrappers. Each calls the original once, and lets the engine's own exceptions through. What may be passed in some
+    # version is passed on, but only if it is there: a call with `**` costs 1.5 us more when the caches are cold.
 
     def _schedule(self, original: Callable[..., Any]) -> Callable[..., Any]:
         ring, guard, steps, begin, pools = self._ring, self.guard, self._steps, self._steps.begin, self._steps.pools
@@ -102,7 +103,7 @@ class SchedulerWatch:
                 guard.failed("schedule", error)
             started_ns = _monotonic_ns()
             try:
-                output = original(*args, **kwargs)
+                output = original(*args, **kwargs) if kwargs else original(*args)
             except Exception as error:
                 self.failed(error)
                 raise
@@ -119,7 +120,7 @@ class SchedulerWatch:
 
         def update_from_output(output: Any, result: Any, *args: Any, **kwargs: Any) -> Any:
             try:
-                answer = original(output, result, *args, **kwargs)
+                answer = original(output, result, *args, **kwargs) if args or kwargs else original(output, result)
             except Exception as error:
                 self.failed(error, output)
                 raise
@@ -133,12 +134,11 @@ class SchedulerWatch:
         return update_from_output
 
     def _add_request(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        guard, steps, arrived = self.guard, self._steps, self._timelines.arrived
+        guard, arrived = self.guard, self._timelines.arrived
 
         def add_request(request: Any, *args: Any, **kwargs: Any) -> Any:
-            answer = original(request, *args, **kwargs)
+            answer = original(request, *args, **kwargs) if args or kwargs else original(request)
             try:
-                steps.arrived()
                 arrived(request)
             except Exception as error:
                 guard.failed("add_request", error)
@@ -174,7 +174,7 @@ class SchedulerWatch:
                     timelines.ended(followed[request.request_id])
             except Exception as error:
                 guard.failed("free_request", error)
-            return original(request, *args, **kwargs)
+            return original(request, *args, **kwargs) if args or kwargs else original(request)
 
         return free_request
 
@@ -182,7 +182,7 @@ class SchedulerWatch:
         guard, timelines, followed = self.guard, self._timelines, self._timelines.followed
 
         def free(request: Any, *args: Any, **kwargs: Any) -> Any:
-            answer = original(request, *args, **kwargs)
+            answer = original(request, *args, **kwargs) if args or kwargs else original(request)
             try:
                 # A preempted request gives its blocks back too, and lives on.
                 if request.request_id in followed and request.is_finished():

@@ -5,11 +5,12 @@ from typing import Any
 
 from oomctl.collectors.agent.admissions import Admissions
 from oomctl.collectors.agent.guard import Guard
-from oomctl.collectors.agent.kinds import COLLECTOR, OOM, RESOURCES, STEP, TRANSFER, TRANSFER_OPS
+from oomctl.collectors.agent.kinds import COLLECTOR, OOM, RESOURCES, TRANSFER, TRANSFER_OPS
 from oomctl.collectors.agent.layout import NULL_I64, NULL_U8, pack_texts
 from oomctl.collectors.agent.pools import PoolTotals, find_pools
 from oomctl.collectors.agent.ring import Ring
-from oomctl.collectors.agent.tables import BlockTables, Growth
+from oomctl.collectors.agent.step_slots import Growth, StepSlots
+from oomctl.collectors.agent.tables import BlockTables
 from oomctl.collectors.agent.timelines import Timelines
 
 CLOCK_NS = 10_000_000_000
@@ -17,13 +18,12 @@ CLOCK_NS = 10_000_000_000
 MAX_FLIGHTS = 16
 """Steps that may be between schedule and update_from_output; more have lost their end."""
 
-_STEP, _pack_step = STEP.word, STEP.pack
 _monotonic_ns = time.monotonic_ns
 
 
-Flight = tuple[int, int, int, int, int, tuple[int, int], int, Growth]
-"""A step between its scheduling and its output: step_id, prefill, decode and cached tokens, logits positions, running and
-waiting requests, when it began, and who grew. Bare, because a class of its own is slow to make."""
+Flight = tuple[Any, int, int, int, int, int, int, int, int, Growth]
+"""A step between its scheduling and its output: its SchedulerOutput, step_id, prefill, decode and cached tokens, logits
+positions, running and waiting requests, when it began, and who grew. Bare, because a class of its own is slow to make."""
 
 
 class StepRecorder:
@@ -46,8 +46,9 @@ class StepRecorder:
 
     # Slots lie in one piece.
     __slots__ = (
-        "_admissions", "_clock_due_ns", "_counts", "_flights", "_followed", "_guard", "_prompt_logprobs", "_prompting",
-        "_ring", "_scheduler", "_tables", "_timelines", "_told_preempted", "_transfers", "pools",
+        "_admissions", "_clock_due_ns", "_counts", "_due", "_earlier", "_flight", "_followed", "_guard",
+        "_prompt_logprobs", "_prompting", "_ring", "_scheduler", "_slots", "_tables", "_timelines", "_told_preempted",
+        "_transfers", "pools",
     )  # fmt: skip
 
     def __init__(self, scheduler: Any, ring: Ring, guard: Guard, timelines: Timelines, tables: BlockTables) -> None:
@@ -56,40 +57,39 @@ class StepRecorder:
         self._guard = guard
         self._timelines = timelines
         self._tables = tables
+        self._due = tables.due
         self._followed = timelines.followed
         self._admissions = Admissions(scheduler)
         self._prompting = self._admissions.prompting
         self._prompt_logprobs = self._admissions.prompt_logprobs
-        self._flights: dict[int, Flight] = {}
-        self._counts: tuple[int, int] | None = None
+        self._flight: Flight | None = None
+        self._earlier: list[Flight] = []
         self._told_preempted = 0
         self._clock_due_ns = 0
         # A version without the attribute may have a connector somewhere else.
         self._transfers = getattr(scheduler, "connector", True) is not None
+        # With one, who ended may wait for a transfer among `requests`.
+        plain = not self._transfers and getattr(scheduler, "ec_connector", None) is None
+        self._counts = plain and hasattr(scheduler, "running")
         self.pools = find_pools(scheduler)
+        self._slots = StepSlots(ring, self.pools)
 
     def forget(self) -> None:
         """Nothing is in flight any more; the totals go on from where they are."""
-        self._flights.clear()
+        self._flight = None
+        self._earlier.clear()
         self._admissions.forget()
-        self._counts = None
 
     def adopt(self) -> None:
         """Requests that were there before."""
         self._admissions.adopt()
 
-    def arrived(self) -> None:
-        """A request came."""
-        self._counts = None
-
     def preempted(self, request_id: str, computed_tokens: int) -> None:
         """A running request went back to the queue, and lost what was computed."""
-        self._counts = None
         self._admissions.preempted(request_id, computed_tokens)
 
     def ended(self, request_id: str) -> None:
         """A request finished or was aborted."""
-        self._counts = None
         self._admissions.ended(request_id)
 
     def begin(self, output: Any, started_ns: int) -> None:
@@ -107,26 +107,29 @@ class StepRecorder:
         prefill = hits = 0
         if new or resumed or self._prompting:
             prefill, hits = self._admit(output)
-        growth = self._tables.grown(step_id, output)
+        growth = self._tables.grown(step_id, output) if step_id in self._due else []
         positions = len(output.num_scheduled_tokens)
         if self._prompt_logprobs or output.scheduled_spec_decode_tokens:
             positions += self._more_positions(output)
-        counts = self._counts
-        if counts is None:
-            counts = self._counts = self._scheduler.get_request_counts()
-        flights = self._flights
-        if len(flights) >= MAX_FLIGHTS:
-            flights.clear()
+        scheduler = self._scheduler
+        if self._counts:
+            # What `get_request_counts` says; to call it costs 2.5 us when the caches are cold.
+            running = len(scheduler.running)
+            waiting = len(scheduler.requests) - running
+        else:
+            running, waiting = scheduler.get_request_counts()
+        if self._flight is not None:
+            self._earlier = [*self._earlier[1 - MAX_FLIGHTS :], self._flight]
         decode = output.total_num_scheduled_tokens - prefill
-        flights[id(output)] = step_id, prefill, decode, hits, positions, counts, started_ns, growth
+        self._flight = output, step_id, prefill, decode, hits, positions, running, waiting, started_ns, growth
         if resumed:
             self.tell_growth()
 
     def _admit(self, output: Any) -> tuple[int, int]:
         """(prefill tokens, tokens from the prefix cache) of those that begin, or go on with their prompt."""
-        self._counts = None
+        followed = self._followed
         for new in output.scheduled_new_reqs:
-            if new.req_id in self._followed:
+            if new.req_id in followed:
                 again = self._admissions.was_preempted(new.req_id)
                 self._timelines.began(new, again, output.num_scheduled_tokens[new.req_id])
         for request_id in output.scheduled_cached_reqs.resumed_req_ids:
@@ -152,24 +155,20 @@ class StepRecorder:
         Returns:
             Whether the ring is to be written on.
         """
-        ring, flight = self._ring, self._flights.pop(id(output), None)
-        if flight is None:
+        ring, flight = self._ring, self._flight
+        if flight is not None and flight[0] is output:
+            self._flight = None
+        elif (flight := self._landed(output)) is None:
             return ring.active
-        step_id, prefill, decode, hits, positions, (running, waiting), started_ns, growth = flight
+        _, step_id, prefill, decode, hits, positions, running, waiting, started_ns, growth = flight
         for pool in self.pools:
             if pool.expected_free != pool.queue.num_free_blocks:
                 self.tell_mismatch(pool)
         now_ns = _monotonic_ns()
-        slots = self._pack_growth(growth, step_id, now_ns) if growth else []
-        place, spilled = ring.place + len(slots) + 1, ring.spilled
-        took_us = (now_ns - started_ns) // 1000
-        slots.append(_pack_step(
-            _STEP, place, now_ns, spilled, step_id, prefill, decode, hits, running, waiting, positions, took_us, dumped, b""
-        ))  # fmt: skip
-        for pool in self.pools:
-            place += 1
-            slots.append(pool.pack(place, now_ns, spilled, self._admissions.counters))
-        active = ring.extend(slots)
+        active = self._slots.put(
+            growth, step_id, prefill, decode, hits, running, waiting, positions, (now_ns - started_ns) // 1000, now_ns,
+            self._admissions.counters, dumped,
+        )  # fmt: skip
         if self._timelines.awaiting:
             self._timelines.first_tokens(step_id)
         if self._admissions.preempted_requests != self._told_preempted:
@@ -181,26 +180,21 @@ class StepRecorder:
             ring.write(COLLECTOR, pack_texts("agent", "ok"), NULL_I64, self._guard.errors, time.time_ns())
         return active
 
-    def _pack_growth(self, growth: Growth, step_id: int, now_ns: int) -> list[bytes]:
-        """The records of those that got blocks, for the ring's next places; a long one is written at once."""
-        ring = self._ring
-        slots: list[bytes] = []
-        for followed, event, blocks, delta, tokens in growth:
-            if followed.is_long:
-                ring.extend(slots)
-                slots.clear()
-                followed.blocks -= delta
-                followed.write(ring, event, step_id, delta, scheduled=tokens)
-            else:
-                place = ring.place + len(slots) + 1
-                slots.append(followed.pack(place, now_ns, ring.spilled, event, step_id, blocks, delta, tokens))
-        return slots
+    def _landed(self, output: Any) -> Flight | None:
+        """The flight of a step after which others were scheduled."""
+        for number, flight in enumerate(self._earlier):
+            if flight[0] is output:
+                return self._earlier.pop(number)
+        return None
 
     def tell_growth(self) -> None:
         """Write who got blocks in the steps that are in flight, if it was not written yet: before their next event."""
-        for flight in self._flights.values():
-            self._ring.extend(self._pack_growth(flight[-1], flight[0], _monotonic_ns()))
-            flight[-1].clear()
+        for flight in (*self._earlier, self._flight):
+            if flight is not None and flight[-1]:
+                for followed, event, _, delta, tokens, *_ in flight[-1]:
+                    followed.blocks -= delta
+                    followed.write(self._ring, event, flight[1], delta, scheduled=tokens)
+                flight[-1].clear()
 
     def _tell_preemptions(self) -> None:
         """The KV blocks ran out, and the engine went on: that is an out-of-memory event too."""

@@ -5,10 +5,8 @@ from typing import Any
 
 from oomctl.collectors.agent.kinds import EVENT
 from oomctl.collectors.agent.requests import Followed, count_blocks
+from oomctl.collectors.agent.step_slots import Growth
 
-Growth = list[tuple[Followed, int, int, int, int]]
-"""Requests that got blocks: who, the event, how many it holds then, how many of them are new, and the tokens that it was
-scheduled for."""
 _BLOCKS_CHANGED, _RESUMED = EVENT["blocks_changed"], EVENT["resumed"]
 
 
@@ -20,9 +18,12 @@ class BlockTables:
 
     Args:
         scheduler: vLLM's Scheduler, constructed.
+
+    Attributes:
+        due: Who is looked at in which step.
     """
 
-    __slots__ = ("_block_size", "_due", "_lookahead", "_manager", "_tables", "_tokens_a_step")
+    __slots__ = ("_block_size", "_lookahead", "_manager", "_tables", "_tokens_a_step", "due")
 
     def __init__(self, scheduler: Any) -> None:
         self._manager = scheduler.kv_cache_manager
@@ -33,11 +34,11 @@ class BlockTables:
         # A version that keeps its tables elsewhere is asked for them.
         known = all(hasattr(one, "req_to_blocks") and hasattr(one, "block_size") for one in managers)
         self._tables: list[tuple[Any, int]] = [(one.req_to_blocks, one.block_size) for one in managers] if known else []
-        self._due: dict[int, list[Followed]] = {}
+        self.due: dict[int, list[Followed]] = {}
 
     def forget(self) -> None:
         """Look at nobody any more."""
-        self._due.clear()
+        self.due.clear()
 
     def held(self, request_id: str) -> tuple[int, int]:
         """Blocks that a request holds, over all KV cache groups, and the tokens that have room in them."""
@@ -55,32 +56,47 @@ class BlockTables:
     def look(self, followed: Followed, step_id: int) -> None:
         """Look at it in that step."""
         followed.due_step = step_id
-        self._due.setdefault(step_id, []).append(followed)
+        self.due.setdefault(step_id, []).append(followed)
 
     def grown(self, step_id: int, output: Any) -> Growth:
-        """Who got blocks in a step that was just scheduled.
+        """Who got blocks in a step that was just scheduled. All is noted now, while the engine has it in the caches.
 
         Args:
             step_id: Its number.
             output: Its SchedulerOutput.
         """
         growth: Growth = []
-        for followed in self._due.pop(step_id, ()):
+        for followed in self.due.pop(step_id, ()):
             if followed.due_step != step_id:
                 # It was preempted, or has ended.
                 continue
             request = followed.request
             request_id = request.request_id
             tokens = output.num_scheduled_tokens.get(request_id, 0)
-            blocks, room = self.held(request_id)
+            computed = request.num_computed_tokens
+            blocks, room = 0, sys.maxsize
+            # As `held`, which costs more to call than this.
+            for table, size in self._tables:
+                count = len(table.get(request_id) or ())
+                blocks += count
+                if count * size < room:
+                    room = count * size
+            if not self._tables:
+                blocks, room = self.held(request_id)
             if tokens and blocks != followed.blocks:
                 event = _RESUMED if request_id in output.scheduled_cached_reqs.resumed_req_ids else _BLOCKS_CHANGED
-                growth.append((followed, event, blocks, blocks - followed.blocks, tokens))
+                outputs = request.num_output_tokens
+                growth.append((followed, event, blocks, blocks - followed.blocks, tokens, computed, outputs))
                 followed.blocks = blocks
-            computed = request.num_computed_tokens
             # Steps of a prompt take as many tokens as the scheduler likes.
             due = step_id + 1
-            if 0 < tokens <= self._tokens_a_step and computed >= followed.prompt_tokens and room > computed:
-                due += max((room - computed - self._lookahead) // self._tokens_a_step, 0)
-            self.look(followed, due)
+            if 0 < tokens <= self._tokens_a_step and computed >= followed.prompt_tokens:
+                steps = (room - computed - self._lookahead) // self._tokens_a_step
+                if steps > 0:
+                    due += steps
+            followed.due_step = due
+            if due in self.due:
+                self.due[due].append(followed)
+            else:
+                self.due[due] = [followed]
         return growth

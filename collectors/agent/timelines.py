@@ -55,12 +55,12 @@ class Timelines:
 
     def arrived(self, request: Any) -> None:
         """A request came; whether it is followed is drawn now."""
-        if request.request_id not in self.followed:
-            followed = self._sampler.draw(request, len(self._scheduler.requests))
-            if followed is not None:
-                self.followed[request.request_id] = followed
-                self.awaiting.append(followed)
-                followed.write(self._ring, EVENT["queued"], NULL_I64)
+        followed = self._sampler.draw(request, len(self._scheduler.requests))
+        # One that is there already may have come with more of its prompt.
+        if followed is not None and request.request_id not in self.followed:
+            self.followed[request.request_id] = followed
+            self.awaiting.append(followed)
+            followed.write(self._ring, EVENT["queued"], NULL_I64)
 
     def began(self, new: Any, resumed: bool, scheduled_tokens: int) -> None:
         """A request that is followed is scheduled with all of its blocks.

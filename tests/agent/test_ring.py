@@ -3,7 +3,7 @@
 import os
 import threading
 from pathlib import Path
-from zlib import crc32
+from zlib import adler32, crc32
 
 import pytest
 
@@ -291,12 +291,12 @@ def test_records_of_a_step_are_appended_together_also_over_the_end(tmp_path: Pat
             kinds.STEP.pack(kinds.STEP.word, ring.place + at, 5, ring.spilled, step_id, *kinds.STEP.nulls[1:], b"")
             for at in (1, 2, 3)
         ]
-        assert ring.extend(slots)
+        assert ring.extend(memoryview(b"".join(layout.SLOT_WHOLE.pack(adler32(slot), slot) for slot in slots)))
     _, batch = read_ring(path_of(ring))
     assert [record.seq for record in batch.records] == list(range(6, 22))
     assert [record.values["step_id"] for record in batch.records] == [(seq + 2) // 3 for seq in range(6, 22)]
     set_active(path_of(ring), False)
-    assert not ring.extend([])
+    assert not ring.extend(memoryview(b""))
 
 
 def test_it_can_be_told_to_pause(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ class Batch:
             num_scheduled_tokens={"a": tokens} if tokens else {},
             scheduled_cached_reqs=SimpleNamespace(resumed_req_ids={"a"} if resumed else set()),
         )
-        return [delta for _, _, _, delta, _ in self.tables.grown(step_id, output)]
+        return [delta for _, _, _, delta, *_ in self.tables.grown(step_id, output)]
 
 
 @pytest.mark.parametrize("lookahead", [0, 1, 3])
