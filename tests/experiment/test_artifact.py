@@ -88,7 +88,10 @@ def test_limits_are_the_defaults_of_a_replay_and_what_is_given_counts_more(tmp_p
 
 def test_the_page_says_what_broke_where_with_what_left_and_what_to_change() -> None:
     found = experiment(arguments={"max_num_seqs": "16"})
+    found.steps[0] = step(3, status="failed", figures={"off_bytes": 3 << 20})
     said = " ".join(point_lines(found))
+    assert "Not passed: 3 step 3 (failed)." in said
+    assert "3.00 MiB" in page(found)
     assert "Operating point: 4 requests per second." in said
     assert "At 4.4 per second the SLO breaks first" in said
     assert "Free at the operating point, at least: 30 of 400 (7.50%) KV blocks." in said

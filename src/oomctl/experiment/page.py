@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from oomctl.cli.render.columns import Figure, shown
-from oomctl.cli.render.experiment import LEAKED, TRIED, leaked, point_lines, shown_figure, title, tried
+from oomctl.cli.render.experiment import LEAKED, TRIED, leaked, point_lines, shown_figures, title, tried
 from oomctl.cli.render.heap_svg import text
 from oomctl.report.html import head, table
 from oomctl.schemas.experiment import Experiment, Reading, Step
@@ -36,7 +36,7 @@ def _step(step: Step) -> Iterator[str]:
     yield f"<section><h2>{step.number}. {text(step.name)}: {text(step.status)}</h2>"
     if step.reason:
         yield f"<p>{text(step.reason)}</p>"
-    told = [(name, shown_figure(value)) for name, value in step.figures.items() if value is not None]
+    told = list(shown_figures(step))
     if told:
         yield _table(("figure", ""), told)
     if step.tries:

@@ -87,6 +87,9 @@ def point_lines(found: Experiment) -> Iterator[str]:
     point = found.point
     if not found.complete:
         yield "Not complete: give the command again to go on."
+    other = [f"{step.number} {step.name} ({step.status})" for step in found.steps if step.status != "passed"]
+    if other:
+        yield f"Not passed: {'; '.join(other)}."
     if point is None:
         if found.complete:
             yield "No operating point: no rate was kept."
@@ -122,14 +125,20 @@ def _advised(advice: Advice) -> str:
 
 
 def _figures(sheet: Sheet, step: Step) -> None:
-    told = [f"{name} {shown_figure(value)}" for name, value in step.figures.items() if value is not None]
+    told = [f"{name} {value}" for name, value in shown_figures(step)]
     if told:
         sheet.wrapped(" · ".join(told), indent=2, hang=2, style="dim")
 
 
-def shown_figure(value: float | int | str | None) -> str:
-    """A figure of a step as text."""
-    return f"{value:.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+def shown_figures(step: Step) -> Iterator[tuple[str, str]]:
+    """Names and figures of a step as text, without those that were not observed."""
+    for name, value in step.figures.items():
+        if isinstance(value, str):
+            yield name, value
+        elif value is not None and "_bytes" in name:
+            yield name, human(round(value))
+        elif value is not None:
+            yield name, f"{value:.4g}" if isinstance(value, float) else f"{value:,}"
 
 
 def tried(one: Try) -> Sequence[Figure]:
