@@ -87,7 +87,7 @@ class Leak(msgspec.Struct, frozen=True, kw_only=True):
     low_bytes_per_request: float | None
     high_bytes_per_request: float | None
     grows: bool | None
-    """Whether it grew by what cannot be chance, by more than some pages, and in the second half too."""
+    """Whether it grew by what cannot be chance, by more than some pages, and in each half of the time."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):

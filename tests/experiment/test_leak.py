@@ -54,9 +54,16 @@ def test_bytes_per_request_are_found_with_their_interval_and_what_settles_is_no_
         resident("leaks", [1e9 + LEAK * ended(second) + noise[0, second] for second in range(SECONDS)]),
         resident("steady", [1e9 + noise[1, second] for second in range(SECONDS)]),
         # An arena that fills within a minute and a half, and then stays.
+        # A heap that takes an arena more, once, and late.
+        resident("jumps", [1e9 + 2e6 * (second > 210) + noise[1, second] for second in range(SECONDS)]),
         resident("fills", [1e9 + 4e6 * (1 - math.exp(-second / 15)) + noise[2, second] for second in range(SECONDS)]),
     )
-    assert {name: one.grows for name, one in told.items()} == {"leaks": True, "steady": False, "fills": False}
+    assert {name: one.grows for name, one in told.items()} == {
+        "leaks": True,
+        "steady": False,
+        "jumps": False,
+        "fills": False,
+    }
     leak = told["leaks"]
     assert leak.low_bytes_per_request is not None
     assert leak.high_bytes_per_request is not None

@@ -5,6 +5,7 @@ independent. Over the requests themselves it is a straight line.
 """
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from oomctl import queries
@@ -40,11 +41,11 @@ def leaks(connection: "duckdb.DuckDBPyConnection", from_us: int, to_us: int, end
     _count_requests(connection, begun_us, to_us, counted)
     queries.install(connection)
     rate = len(counted) / ((to_us - begun_us) / 1e6)
-    later = _slopes(connection, len(counted) / 2)
+    whole, half = len(counted) + 1.0, len(counted) / 2
+    halves = [_slopes(connection, whole, until=half), _slopes(connection, half)]
     found = []
-    for key, row in _slopes(connection, len(counted) + 1.0).items():
+    for key, row in _slopes(connection, whole).items():
         slope, low, high = (row[f"{name}_bytes_per_s"] for name in ("slope", "low", "high"))
-        half = later.get(key, {}).get("grows")
         found.append(
             Leak(
                 figure=row["figure"],
@@ -56,10 +57,19 @@ def leaks(connection: "duckdb.DuckDBPyConnection", from_us: int, to_us: int, end
                 slope_bytes_per_request=slope,
                 low_bytes_per_request=low,
                 high_bytes_per_request=high,
-                grows=None if low is None else bool(low * len(counted) >= LEAST_BYTES) and half is not False,
+                grows=None
+                if low is None
+                else _grows(low * len(counted), [each.get(key, {}).get("grows") for each in halves]),
             )
         )
     return sorted(found, key=lambda each: (not each.grows, -each.slope_bytes_per_s))
+
+
+def _grows(least_bytes: float, halves: Sequence[bool | None]) -> bool | None:
+    """Whether it went on in both halves: what jumps once is no leak; None where a half has too few readings."""
+    if least_bytes < LEAST_BYTES or False in halves:
+        return False
+    return None if None in halves else True
 
 
 def _count_requests(connection: "duckdb.DuckDBPyConnection", begun_us: int, to_us: int, ends_us: Sequence[int]) -> None:
@@ -86,9 +96,14 @@ def _count_requests(connection: "duckdb.DuckDBPyConnection", begun_us: int, to_u
         )
 
 
-def _slopes(connection: "duckdb.DuckDBPyConnection", window: float) -> dict[tuple[Any, ...], dict[str, Any]]:
+def _slopes(
+    connection: "duckdb.DuckDBPyConnection", window: float, until: float | None = None
+) -> dict[tuple[Any, ...], dict[str, Any]]:
     query = queries.load("postmortem", "leak_slope")
-    cursor = connection.execute(query.sql, query.bound({"window_s": f"{window:.3f}"}))
+    asked = {"window_s": f"{window:.3f}"}
+    if until is not None:
+        asked["at"] = datetime.fromtimestamp(until, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+    cursor = connection.execute(query.sql, query.bound(asked))
     names = [column[0] for column in cursor.description or ()]
     rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
     return {(row["worker"], row["life"], row["figure"], row["whose"], row["device_id"]): row for row in rows}

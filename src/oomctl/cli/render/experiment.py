@@ -70,7 +70,7 @@ def _or_nothing(value: object) -> str:
     return "nothing" if value is None else str(value)
 
 
-TRIED = ("requests", "good", "failed", "TTFT p50", "p99", "TPOT ms p50", "p99", "preempted", "least free", "broke",
+TRIED = ("requests", "good", "failed", "TTFT s p50", "p99", "TPOT ms p50", "p99", "preempted", "free blocks", "broke",
          "after s", "stopped in s")  # fmt: skip
 LEAKED = ("readings", "bytes a request", "from", "to", "grows")
 
