@@ -84,20 +84,21 @@ def insert(kind: Kind, source: str, condition: str = "TRUE") -> str:
     )
 
 
-def ordered(kind: Kind, order: Sequence[str], source: str | None = None) -> str:
+def ordered(kind: Kind, order: Sequence[str], source: str | None = None, besides: Sequence[str] = ()) -> str:
     """A query for the rows of one kind as `events` has them, without the columns of the others.
 
     Args:
         kind: Which.
         order: Columns by which they are ordered.
         source: What stands behind FROM; None for all that are stored.
+        besides: Columns of `source` that are returned too.
     """
     by = ", ".join(f'"{column}" NULLS FIRST' for column in order)
-    return _branch(kind, f"(SELECT * FROM {source or stored(kind)} ORDER BY {by})")
+    return _branch(kind, f"(SELECT * FROM {source or stored(kind)} ORDER BY {by})", besides)
 
 
-def _branch(kind: Kind, source: str | None = None) -> str:
-    common = ", ".join(f'"{field.name}"' for field in COMMON if field.name != "kind")
+def _branch(kind: Kind, source: str | None = None, besides: Sequence[str] = ()) -> str:
+    common = ", ".join(f'"{name}"' for name in (*besides, *(field.name for field in COMMON if field.name != "kind")))
     own = ", ".join(f'"{field.name}" := "{column}"' for column, field in view_columns(kind))
     return f"SELECT {common}, '{kind.name}' AS kind, struct_pack({own}) AS \"{kind.name}\" FROM {source or stored(kind)}"
 

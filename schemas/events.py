@@ -10,6 +10,8 @@ KINDS: dict[str, Kind] = {kind.name: kind for kind in (*SERVING_KINDS, *MEMORY_K
 
 SORT_KEY = ("kind", "worker", "rank", "stream", "seq")
 """Files are sorted so, so that row groups prune."""
+KIND_ORDER = tuple(column for column in SORT_KEY if column != "kind")
+"""The same within a kind."""
 
 COMMON_NAMES = frozenset(field.name for field in COMMON)
 FIELD_NAMES: dict[str, frozenset[str]] = {

@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from oomctl.schemas import arrow
 from oomctl.schemas.declare import DUCKDB_TYPES, Field, flag, integer, number, text
 
 SCHEMA = "oomctl.fleet/0"
@@ -163,11 +164,4 @@ def findings_schema() -> Any:
     """The findings as pyarrow's schema."""
     import pyarrow as pa
 
-    types = {
-        "int": pa.int64(),
-        "float": pa.float64(),
-        "text": pa.string(),
-        "bool": pa.bool_(),
-        "timestamp": pa.timestamp("us", tz="UTC"),
-    }
-    return pa.schema([(field.name, types[field.type]) for field in FINDINGS])
+    return pa.schema(arrow.fields(FINDINGS, "UTC"))

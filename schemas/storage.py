@@ -5,14 +5,14 @@ import secrets
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from oomctl.schemas import ddl, wide
 from oomctl.schemas.declare import Kind
 from oomctl.schemas.errors import OomctlError
-from oomctl.schemas.events import COMMON_NAMES, KINDS, SORT_KEY
+from oomctl.schemas.events import COMMON_NAMES, KIND_ORDER, KINDS
 from oomctl.schemas.rows import NEEDED, Row
 from oomctl.schemas.version import SCHEMA_VERSION, VERSION_KEY, check_version
 from oomctl.schemas.whole import beside
@@ -157,17 +157,24 @@ def write_parquet(
     path: Path,
     writer: str,
     incident_id: str | None = None,
-    source: wide.Source = ddl.stored,
+    rows: Iterable[Any] | None = None,
 ) -> None:
     """Write the event table, or some of its rows, to a Parquet file that only its owner may read.
 
     It is sorted by SORT_KEY. The file appears whole or not at all: it is written beside its place and moved there.
+
+    Args:
+        connection: From `connect`.
+        path: Where to.
+        writer: Program and version.
+        incident_id: Of what was frozen.
+        rows: Those to be written, sorted, as `wide.write` takes them; None for all.
     """
     metadata = {VERSION_KEY: str(SCHEMA_VERSION), WRITER_KEY: writer}
     if incident_id is not None:
         metadata[INCIDENT_KEY] = incident_id
     with beside(path) as scratch:
-        wide.write(connection, scratch, [column for column in SORT_KEY if column != "kind"], metadata, source)
+        wide.write(scratch, wide.stored(connection, KIND_ORDER) if rows is None else rows, metadata)
 
 
 def load_parquet(

@@ -4,12 +4,13 @@ Nine tenths of the values are NULL because their kind is another. Arrow has one 
 looks at each, which took five times as long as all the rest of an import.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oomctl.schemas import ddl
-from oomctl.schemas.declare import Kind
+from oomctl.schemas.arrow import events_schema
 from oomctl.schemas.events import KINDS
 
 if TYPE_CHECKING:
@@ -17,76 +18,95 @@ if TYPE_CHECKING:
 
 ROW_GROUP_ROWS = 40_960
 """One is held whole while it is written, and has a column for each field of every kind."""
-Source = Callable[[Kind], str]
-"""What stands behind FROM for the rows of a kind: all that are stored, or some of them."""
 
 
-def write(
-    connection: "duckdb.DuckDBPyConnection",
-    path: Path,
-    order: Sequence[str],
-    metadata: Mapping[str, str],
-    source: Source = ddl.stored,
-) -> None:
-    """Write the event table, kind by kind.
+def write(path: Path, batches: Iterable[Any], metadata: Mapping[str, str]) -> None:
+    """Write an event table.
 
     Args:
-        connection: From `storage.connect`.
         path: Where to.
-        order: Columns by which the rows of one kind are ordered.
+        batches: Its rows in their order, as pyarrow's record batches; each of one kind, with its own columns alone.
         metadata: For the file's footer.
-        source: Which rows.
     """
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    schema = connection.sql(f"SELECT * FROM {ddl.TABLE} LIMIT 0").to_arrow_table().schema
-    leaves = list(_leaves(schema))
+    texts, counts = _encoded()
     writer = pq.ParquetWriter(
         path,
-        schema,
+        events_schema(),
         compression="zstd",
         store_schema=False,
         # Integers are counters, times and sizes: their differences are small. Texts are few, and often the same.
-        use_dictionary=[name for name, type_ in leaves if pa.types.is_string(type_)],
-        column_encoding={name: "DELTA_BINARY_PACKED" for name, type_ in leaves if _counts(type_)},
+        use_dictionary=texts,
+        column_encoding=dict.fromkeys(counts, "DELTA_BINARY_PACKED"),
     )
     with writer:
         writer.add_key_value_metadata(dict(metadata))
-        for group in _groups(_wide(connection, schema, order, source)):
-            writer.write_table(group, row_group_size=ROW_GROUP_ROWS)
+        for group in _groups(batches):
+            writer.write_table(_wide(group), row_group_size=ROW_GROUP_ROWS)
 
 
-def _wide(connection: "duckdb.DuckDBPyConnection", schema: Any, order: Sequence[str], source: Source) -> Iterator[Any]:
-    """Batches of rows, with the columns of all kinds."""
-    import pyarrow as pa
-
+def stored(connection: "duckdb.DuckDBPyConnection", order: Sequence[str]) -> Iterator[Any]:
+    """The rows of a connection's event table, kind by kind, each ordered by some columns."""
     for kind in sorted(KINDS):
-        if not connection.execute(f"SELECT 1 FROM {source(KINDS[kind])} LIMIT 1").fetchall():
-            continue
-        # Only its own columns are sorted: a sort of wide rows would need ten times the memory.
-        for batch in connection.sql(ddl.ordered(KINDS[kind], order, source(KINDS[kind]))).to_arrow_reader(ROW_GROUP_ROWS):
-            own = set(batch.schema.names)
-            columns = [batch[field.name] if field.name in own else pa.nulls(len(batch), field.type) for field in schema]
-            yield pa.record_batch(columns, schema=schema)
+        if connection.execute(f"SELECT 1 FROM {ddl.stored(KINDS[kind])} LIMIT 1").fetchall():
+            # Only its own columns are sorted: a sort of wide rows would need ten times the memory.
+            yield from connection.sql(ddl.ordered(KINDS[kind], order)).to_arrow_reader(ROW_GROUP_ROWS)
 
 
-def _groups(batches: Iterator[Any]) -> Iterator[Any]:
-    """The same rows in tables of ROW_GROUP_ROWS, the last one shorter: kinds with few rows share one."""
+def _groups(batches: Iterable[Any]) -> Iterator[list[Any]]:
+    """The same rows in groups of ROW_GROUP_ROWS, the last one shorter: kinds with few rows share one."""
+    waiting: list[Any] = []
+    room = ROW_GROUP_ROWS
+    for batch in batches:
+        rest = batch
+        while len(rest) >= room:
+            yield [*waiting, rest.slice(0, room)]
+            rest = rest.slice(room)
+            waiting, room = [], ROW_GROUP_ROWS
+        if len(rest):
+            waiting.append(rest)
+            room -= len(rest)
+    if waiting:
+        yield waiting
+
+
+def _wide(group: Sequence[Any]) -> Any:
+    """A table with the columns of all kinds."""
     import pyarrow as pa
 
-    waiting: list[Any] = []
-    rows = 0
-    for batch in batches:
-        waiting.append(batch)
-        rows += len(batch)
-        while rows >= ROW_GROUP_ROWS:
-            table = pa.Table.from_batches(waiting)
-            yield table.slice(0, ROW_GROUP_ROWS)
-            rest = table.slice(ROW_GROUP_ROWS)
-            waiting, rows = rest.to_batches(), len(rest)
-    if rows:
-        yield pa.Table.from_batches(waiting)
+    own = [set(batch.schema.names) for batch in group]
+    columns = []
+    for field in events_schema():
+        pieces: list[Any] = []
+        missing = 0
+        for batch, names in zip(group, own, strict=True):
+            if field.name not in names:
+                missing += len(batch)
+                continue
+            if missing:
+                pieces.append(pa.nulls(missing, field.type))
+                missing = 0
+            pieces.append(batch[field.name])
+        if missing:
+            pieces.append(pa.nulls(missing, field.type))
+        columns.append(pa.chunked_array(pieces, field.type))
+    return pa.table(columns, schema=events_schema())
+
+
+@cache
+def _encoded() -> tuple[list[str], list[str]]:
+    """Columns as Parquet stores them: those of texts, and those of integers and times."""
+    import pyarrow as pa
+
+    texts: list[str] = []
+    counts: list[str] = []
+    for name, type_ in _leaves(events_schema()):
+        if pa.types.is_string(type_):
+            texts.append(name)
+        elif pa.types.is_integer(type_) or pa.types.is_timestamp(type_):
+            counts.append(name)
+    return texts, counts
 
 
 def _leaves(schema: Any) -> Iterator[tuple[str, Any]]:
@@ -98,9 +118,3 @@ def _leaves(schema: Any) -> Iterator[tuple[str, Any]]:
             yield from ((f"{field.name}.{member.name}", member.type) for member in field.type)
         else:
             yield field.name, field.type
-
-
-def _counts(type_: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_integer(type_) or pa.types.is_timestamp(type_))

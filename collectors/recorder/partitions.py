@@ -5,15 +5,15 @@ tell how its worker started, nor what followed a failure in its last minute: a c
 """
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oomctl.collectors.recorder.contents import FIRST_ROWS, LASTING
 from oomctl.schemas import ddl, storage
-from oomctl.schemas.declare import Kind
-from oomctl.schemas.events import KINDS
+from oomctl.schemas.events import KIND_ORDER, KINDS
 from oomctl.schemas.partitions import Place
+from oomctl.schemas.wide import ROW_GROUP_ROWS
 
 if TYPE_CHECKING:
     import duckdb
@@ -24,14 +24,16 @@ AFTER = "INTERVAL 5 MINUTE"
 """Within which the kernel, a supervisor and the other ranks have had their say."""
 MAX_LASTING = 20_000
 """Rows of the worker's past, beside the first of each stream."""
+TOGETHER_ROWS = 65_536
+"""Of small files that are fetched at once: asking costs more than they do."""
 
-_SPOT = "spot_place, spot_owner, spot_moment, spot_lasting, spot_ordinal"
+FILE = "spot_file"
 _SPOTS = f"""
 CREATE SCHEMA placed;
 CREATE TABLE placed.told AS
 SELECT
-    stream, seq, incarnation, {LASTING} AS spot_lasting,
-    coalesce(last_value(ts IGNORE NULLS) OVER so_far, first_value(ts IGNORE NULLS) OVER to_come) AS spot_moment,
+    stream, seq, incarnation, {LASTING} AS lasting,
+    coalesce(last_value(ts IGNORE NULLS) OVER so_far, first_value(ts IGNORE NULLS) OVER to_come) AS moment,
     coalesce(last_value(node IGNORE NULLS) OVER so_far, first_value(node IGNORE NULLS) OVER to_come) AS node,
     coalesce(last_value(worker IGNORE NULLS) OVER so_far, first_value(worker IGNORE NULLS) OVER to_come) AS worker
 FROM events
@@ -48,17 +50,38 @@ WITH alone AS (
 ),
 owned AS (
     SELECT
-        stream, seq, incarnation, spot_lasting, spot_moment, date_trunc('hour', spot_moment) AS hour,
+        stream, seq, incarnation, lasting, moment, date_trunc('hour', moment) AS hour,
         coalesce(told.node, alone.node) AS node, coalesce(told.worker, alone.worker) AS worker
     FROM placed.told, alone
 )
 SELECT
-    *, dense_rank() OVER (ORDER BY node NULLS FIRST, worker NULLS FIRST) AS spot_owner,
-    dense_rank() OVER (ORDER BY node NULLS FIRST, worker NULLS FIRST, hour NULLS FIRST) AS spot_place,
-    count(*) FILTER (spot_lasting) OVER (PARTITION BY node, worker ORDER BY spot_moment, stream, seq) AS spot_ordinal
+    *, dense_rank() OVER (ORDER BY node NULLS FIRST, worker NULLS FIRST) AS owner,
+    dense_rank() OVER (ORDER BY node NULLS FIRST, worker NULLS FIRST, hour NULLS FIRST) AS place,
+    count(*) FILTER (lasting) OVER (PARTITION BY node, worker ORDER BY moment, stream, seq) AS ordinal
 FROM owned;
 DROP TABLE placed.told;
+CREATE TABLE placed.file AS
+WITH place AS (SELECT DISTINCT place, owner, hour FROM placed.spot WHERE hour IS NOT NULL),
+alive AS (SELECT DISTINCT place, incarnation FROM placed.spot WHERE incarnation IS NOT NULL),
+past AS (
+    SELECT place.place, coalesce(max(ordinal) FILTER (spot.moment < place.hour), 0) AS ordinal
+    FROM place INNER JOIN placed.spot USING (owner)
+    GROUP BY ALL
+)
+SELECT 2 * place AS spot_file, stream, seq FROM placed.spot
+UNION ALL
+SELECT 2 * place.place + 1, spot.stream, spot.seq
+FROM place
+INNER JOIN past USING (place)
+INNER JOIN placed.spot USING (owner)
+LEFT JOIN alive ON alive.place = place.place AND alive.incarnation = spot.incarnation
+WHERE spot.place <> place.place AND spot.moment < place.hour + INTERVAL 1 HOUR + {AFTER}
+    AND (spot.moment >= place.hour - {BEFORE} OR (
+        spot.lasting AND (spot.incarnation IS NULL OR alive.incarnation IS NOT NULL)
+        AND (spot.seq <= {FIRST_ROWS} OR spot.ordinal > past.ordinal - {MAX_LASTING})
+    ));
 """
+"""placed.file: which rows each file has. That of a place's own rows has twice the place's number, its context one more."""
 
 
 class Partitions:
@@ -73,62 +96,74 @@ class Partitions:
         self._connection = connection
         self._writer = writer
         connection.execute(_SPOTS)
-        for kind in KINDS.values():
-            connection.execute(
-                f"CREATE TABLE {_placed(kind)} AS SELECT own.*, {_SPOT} "
-                f"FROM {ddl.stored(kind)} AS own JOIN placed.spot USING (stream, seq) ORDER BY spot_place"
-            )
-        found = connection.execute(
-            "SELECT DISTINCT spot_place, spot_owner, node, worker, hour FROM placed.spot ORDER BY ALL"
-        )
-        self._spots = {
-            Place(node, worker, None if hour is None else hour.replace(tzinfo=UTC)): (spot, owner)
-            for spot, owner, node, worker, hour in found.fetchall()
+        found = connection.execute("SELECT DISTINCT place, node, worker, hour FROM placed.spot ORDER BY place").fetchall()
+        self._places = {
+            Place(node, worker, None if hour is None else hour.replace(tzinfo=UTC)): 2 * number
+            for number, node, worker, hour in found
         }
+        self._rows = dict(
+            connection.execute("SELECT spot_file, count(*) FROM placed.file GROUP BY ALL ORDER BY ALL").fetchall()
+        )
+        self._kinds = [
+            kind
+            for _, kind in sorted(KINDS.items())
+            if connection.execute(f"SELECT 1 FROM {ddl.stored(kind)} LIMIT 1").fetchall()
+        ]
+        self._held: dict[int, list[Any]] = {}
 
     def __iter__(self) -> Iterator[Place]:
-        return iter(self._spots)
+        return iter(self._places)
 
     def __len__(self) -> int:
-        return len(self._spots)
+        return len(self._places)
 
     def write(self, place: Place, path: Path) -> None:
         """Write an hour's own rows."""
-        number, _ = self._spots[place]
-        self._write(path, f"spot_place = {number}")
+        self._write(self._places[place], path)
 
     def write_context(self, place: Place, path: Path) -> bool:
         """Write what an hour's triage needs of the hours beside it; False, and no file, where there is nothing."""
-        if place.hour is None:
+        file = self._places[place] + 1
+        if file not in self._rows:
             return False
-        where = self._around(place, place.hour)
-        if not any(
-            self._connection.execute(f"SELECT 1 FROM {_placed(kind)} WHERE {where} LIMIT 1").fetchall()
-            for kind in KINDS.values()
-        ):
-            return False
-        self._write(path, where)
+        self._write(file, path)
         return True
 
-    def _around(self, place: Place, hour: datetime) -> str:
-        spot, owner = self._spots[place]
-        begin = f"TIMESTAMP '{hour:%Y-%m-%d %H:00:00}'"
-        past = self._connection.execute(
-            f"SELECT coalesce(max(spot_ordinal), 0) FROM placed.spot WHERE spot_owner = {owner} AND spot_moment < {begin}"
-        ).fetchall()[0][0]
-        alive = f"(SELECT DISTINCT incarnation FROM placed.spot WHERE spot_place = {spot} AND incarnation IS NOT NULL)"
-        return (
-            f"spot_owner = {owner} AND spot_place <> {spot} AND spot_moment < {begin} + INTERVAL 1 HOUR + {AFTER} "
-            f"AND (spot_moment >= {begin} - {BEFORE} OR (spot_lasting AND (incarnation IS NULL OR incarnation IN {alive}) "
-            f"AND (seq <= {FIRST_ROWS} OR spot_ordinal > {past - MAX_LASTING})))"
-        )
+    def _write(self, file: int, path: Path) -> None:
+        storage.write_parquet(self._connection, path, self._writer, rows=self._batches(file))
 
-    def _write(self, path: Path, where: str) -> None:
-        def rows(kind: Kind) -> str:
-            return f"(SELECT * EXCLUDE ({_SPOT}) FROM {_placed(kind)} WHERE {where})"
+    def _batches(self, file: int) -> Iterator[Any]:
+        """The rows of a file, kind by kind."""
+        if self._rows[file] > TOGETHER_ROWS:
+            yield from (batch for _, batch in self._fetched(file, file))
+            return
+        if file not in self._held:
+            self._hold(file)
+        yield from self._held[file]
 
-        storage.write_parquet(self._connection, path, self._writer, source=rows)
+    def _hold(self, first: int) -> None:
+        """Fetch a file and those that follow, as many as go together."""
+        last, rows = first, 0
+        for file, count in self._rows.items():
+            if file >= first:
+                rows += count
+                if rows > TOGETHER_ROWS:
+                    break
+                last = file
+        self._held = {file: [] for file in self._rows if first <= file <= last}
+        for file, batch in self._fetched(first, last):
+            self._held[file].append(batch)
 
-
-def _placed(kind: Kind) -> str:
-    return f'placed."{kind.name}"'
+    def _fetched(self, first: int, last: int) -> Iterator[tuple[int, Any]]:
+        """(file, batch) of some files, a kind after the other; in each the files and their rows in order."""
+        for kind in self._kinds:
+            source = (
+                f"(SELECT {FILE}, own.* FROM {ddl.stored(kind)} AS own JOIN placed.file USING (stream, seq) "
+                f"WHERE {FILE} BETWEEN {first} AND {last})"
+            )
+            asked = ddl.ordered(kind, (FILE, *KIND_ORDER), source, (FILE,))
+            for batch in self._connection.sql(asked).to_arrow_reader(ROW_GROUP_ROWS):
+                begin, own = 0, batch.drop_columns(FILE)
+                for run in batch[FILE].value_counts():
+                    yield run["values"].as_py(), own.slice(begin, run["counts"].as_py())
+                    begin += run["counts"].as_py()

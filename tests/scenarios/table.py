@@ -6,31 +6,13 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from oomctl.schemas.common import COMMON
-from oomctl.schemas.declare import Field, Type
-from oomctl.schemas.events import KINDS
+from oomctl.schemas.arrow import events_schema
 from tests.scenarios.entries import Entry
 from tests.scenarios.filler import CYCLE_US, LINES_PER_CYCLE, cycles, filler, slots
 from tests.scenarios.stage import perform
 from tests.scenarios.writer import Writer
 
-_TYPES: dict[Type, Any] = {
-    "int": pa.int64(),
-    "float": pa.float64(),
-    "text": pa.string(),
-    "bool": pa.bool_(),
-    "timestamp": pa.timestamp("us"),
-}
-
-
-def _type(fields: tuple[Field, ...]) -> list[Any]:
-    return [pa.field(field.name, _TYPES[field.type]) for field in fields]
-
-
-SCHEMA = pa.schema([*_type(COMMON), *(pa.field(name, pa.struct(_type(kind.fields))) for name, kind in KINDS.items())])
-"""The event table's own columns, from its one declaration."""
-
-
+SCHEMA = events_schema()
 PIECE_ROWS = 65_536
 
 

@@ -1,13 +1,15 @@
 """Who judges the units: processes of this machine, or tasks of a Ray cluster. Both give the same; the order may differ.
 
-A unit whose process dies (killed for its memory, or by a defect of a library) is judged once more, alone, so that no other
-unit is blamed for it; then it is given up and counted.
+Small units are handed out several at once, for to hand out one may cost more than to judge it. A unit whose process dies
+(killed for its memory, or by a defect of a library), and what was handed out with it, is judged once more, alone, so that
+no other unit is blamed for it; then it is given up and counted.
 """
 
 import importlib
 import logging
 import multiprocessing
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -20,10 +22,13 @@ from oomctl.schemas.errors import ExitCode, OomctlError
 
 Judge = Callable[[Unit], list[Finding]]
 Judged = Iterator[tuple[Unit, list[Finding]]]
+Batch = list[Unit]
 
 DIED = "its process died, twice"
 AHEAD = 4
-"""Units that wait for each process."""
+"""Batches that wait for each process."""
+TOGETHER, TOGETHER_BYTES = 16, 4 << 20
+"""Units of a batch at most, and bytes."""
 
 
 def local(units: Iterable[Unit], judge: Judge, jobs: int | None = None) -> Judged:
@@ -35,37 +40,41 @@ def local(units: Iterable[Unit], judge: Judge, jobs: int | None = None) -> Judge
         jobs: Processes; None for one per core.
     """
     count = jobs or _cores()
-    waiting = iter(units)
+    waiting = _batches(units, count * AHEAD)
     while True:
         suspects: list[Unit] = []
-        yield from _pooled(waiting, judge, count, suspects)
-        for unit in suspects:
-            again: list[Unit] = []
-            yield from _pooled(iter([unit]), judge, 1, again)
-            yield from ((each, failed(each, DIED)) for each in again)
+        yield from _pooled(waiting, judge, count, AHEAD, suspects)
         if not suspects:
             return
+        alone = iter([[unit] for unit in suspects])
+        while True:
+            again: list[Unit] = []
+            yield from _pooled(alone, judge, 1, 1, again)
+            if not again:
+                break
+            yield from ((unit, failed(unit, DIED)) for unit in again)
 
 
-def _pooled(units: Iterator[Unit], judge: Judge, jobs: int, suspects: list[Unit]) -> Judged:
-    """Judge until there are no more units, or a process dies; `suspects` takes those that were not judged by then."""
+def _pooled(batches: Iterator[Batch], judge: Judge, jobs: int, ahead: int, suspects: list[Unit]) -> Judged:
+    """Judge until there are no more batches, or a process dies; `suspects` takes what was handed out and is not judged."""
     # Not a fork: threads of an object store's client would hang in the child.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        running: dict[Future[list[Finding]], Unit] = {}
+        running: dict[Future[list[list[Finding]]], Batch] = {}
         try:
             while True:
-                for unit in islice(units, jobs * AHEAD - len(running)):
-                    suspects.append(unit)
-                    running[pool.submit(judge, unit)] = unit
+                for batch in islice(batches, jobs * ahead - len(running)):
+                    suspects += batch
+                    running[pool.submit(_each, judge, batch)] = batch
                 if not running:
                     return
                 done, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in done:
                     found = future.result()
-                    unit = running.pop(future)
-                    suspects.remove(unit)
-                    yield unit, found
+                    batch = running.pop(future)
+                    for unit in batch:
+                        suspects.remove(unit)
+                    yield from zip(batch, found, strict=True)
         except BrokenProcessPool:
             return
         finally:
@@ -99,28 +108,53 @@ def ray(units: Iterable[Unit], judge: Judge, address: str | None = None, jobs: i
         raise OomctlError(
             f"no Ray cluster ({address or 'local'}): {reason}", "check --address", ExitCode.ENVIRONMENT
         ) from error
+    deaths = (api.exceptions.WorkerCrashedError, api.exceptions.OutOfMemoryError, api.exceptions.NodeDiedError)
     try:
-        task = api.remote(num_cpus=1, max_retries=1)(judge)
+        task = api.remote(num_cpus=1, max_retries=0)(_each)
         room = max(int(api.cluster_resources().get("CPU", 1)), 1) * AHEAD
-        waiting = iter(units)
-        running: dict[Any, Unit] = {}
+        waiting = _batches(units, room)
+        suspects: deque[Unit] = deque()
+        running: dict[Any, tuple[Batch, bool]] = {}
         while True:
-            for unit in islice(waiting, room - len(running)):
-                running[task.remote(unit)] = unit
+            while suspects and len(running) < room:
+                unit = [suspects.popleft()]
+                running[task.remote(judge, unit)] = unit, True
+            for batch in islice(waiting, room - len(running)):
+                running[task.remote(judge, batch)] = batch, False
             if not running:
                 return
             done, _ = api.wait(list(running), num_returns=1)
             for reference in done:
-                unit = running.pop(reference)
+                batch, alone = running.pop(reference)
                 try:
                     found = api.get(reference)
-                except api.exceptions.WorkerCrashedError:
-                    found = failed(unit, DIED)
-                except api.exceptions.OutOfMemoryError:
-                    found = failed(unit, DIED)
-                yield unit, found
+                except deaths:
+                    if not alone:
+                        suspects += batch
+                        continue
+                    found = [failed(unit, DIED) for unit in batch]
+                yield from zip(batch, found, strict=True)
     finally:
         api.shutdown()
+
+
+def _batches(units: Iterable[Unit], first: int) -> Iterator[Batch]:
+    """Units that are handed out together: the first ones alone, so that a small fleet is shared out too; then more."""
+    batch: Batch = []
+    sent = size = 0
+    for unit in units:
+        if batch and (len(batch) >= min(TOGETHER, 1 + sent // first) or size + unit.bytes > TOGETHER_BYTES):
+            yield batch
+            sent += len(batch)
+            batch, size = [], 0
+        batch.append(unit)
+        size += unit.bytes
+    if batch:
+        yield batch
+
+
+def _each(judge: Judge, batch: Batch) -> list[list[Finding]]:
+    return [judge(unit) for unit in batch]
 
 
 def _cores() -> int:

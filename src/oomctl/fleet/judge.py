@@ -2,6 +2,7 @@
 
 import hashlib
 import tempfile
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib.resources import files
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oomctl import __version__
+from oomctl.fleet.quiet import look
 from oomctl.fleet.store import Store
 from oomctl.fleet.units import Unit
 from oomctl.schemas import ddl, storage
@@ -31,14 +33,9 @@ MOST_TOLD = 300
 """Characters of a problem."""
 MOST_UNITS = 64
 """Judged on one connection, before what it keeps of their rows is given back."""
-_TOLD = """
-SELECT CASE key WHEN 'model_path' THEN 'model' ELSE key END AS key, value
-FROM manifest
-WHERE (section = 'engine' AND key IN ('name', 'version')) OR (section <> 'engine' AND key IN ('model', 'model_path'))
-ORDER BY ts NULLS FIRST, stream, seq
-"""
+_MANIFEST = "SELECT section, key, value, epoch_us(ts), stream, seq FROM manifest"
 _AGAIN = f"SELECT 1 FROM events JOIN {storage.PARQUET} AS beside USING (stream, seq) LIMIT 1"
-_NODES = "SELECT min(node) FROM events HAVING count(DISTINCT node) = 1"
+_NODES = "SELECT DISTINCT node FROM events WHERE node IS NOT NULL"
 
 
 @cache
@@ -53,14 +50,22 @@ def analyzer() -> str:
 
 def judge(unit: Unit) -> list[Finding]:
     """The findings of a unit: a row per incident, or one that says that there is none, or why it could not be read."""
-    place = unit.place
+    place, store = unit.place, Store(unit.root)
     common: Finding = {"unit": unit.name, "identity": unit.identity, "analyzer": analyzer()}
     if place is not None:
         common |= {"node": place.node, "worker": place.worker, "hour": place.hour}
     with tempfile.TemporaryDirectory(prefix="oomctl-") as folder:
         copy = Path(folder) / unit.path.rpartition("/")[2]
         try:
-            return _judged(unit, common, copy)
+            if not store.fetch(unit.path, copy):
+                raise OomctlError(f"gone since it was listed ({unit.name})")
+            beside = copy.with_name("_context")
+            context = beside if unit.context is not None and store.fetch(unit.context, beside) else None
+            quiet = look(copy, context) if copy.suffix == SUFFIX else None
+            if quiet is not None:
+                about = _about(quiet.manifest, quiet.nodes, common)
+                return [common | about | {"rows": quiet.rows, "outcome": "clean"}]
+            return _judged(unit, common, copy, context)
         except OomctlError as error:
             problem = error.what
         except Exception as error:  # one unit's defect must not cost the others their verdict
@@ -75,30 +80,20 @@ def failed(unit: Unit, problem: str) -> list[Finding]:
     ]
 
 
-def _judged(unit: Unit, common: Finding, copy: Path) -> list[Finding]:
+def _judged(unit: Unit, common: Finding, copy: Path, context: Path | None) -> list[Finding]:
     from oomctl.analyzers.fleet.fingerprint import VERSION, fingerprint
     from oomctl.analyzers.triage import survey
     from oomctl.analyzers.triage.asked import CUT
 
-    place, store = unit.place, Store(unit.root)
-    beside = copy.with_name("_context")
-    if not store.fetch(unit.path, copy):
-        raise OomctlError(f"gone since it was listed ({unit.name})")
+    place = unit.place
     problems: list[str] = []
     with _Loaded(copy, unit.name, problems) as (connection, rows):
-        if unit.context is not None and store.fetch(unit.context, beside):
-            again = bool(connection.execute(_AGAIN, [str(beside)]).fetchall())
-            storage.load_parquet(connection, beside, unit.context, once=again, cut=CUT)
+        if context is not None:
+            again = bool(connection.execute(_AGAIN, [str(context)]).fetchall())
+            storage.load_parquet(connection, context, unit.context, once=again, cut=CUT)
         incidents, omitted = survey(connection)
-        told = {str(key): str(value) for key, value in connection.execute(_TOLD).fetchall()}
-        nodes = connection.execute(_NODES).fetchall()
-        common |= {
-            "rows": rows,
-            "node": common.get("node") or (nodes[0][0] if nodes else None),
-            "engine": told.get("name"),
-            "engine_version": told.get("version"),
-            "model": told.get("model"),
-        }
+        nodes = [row[0] for row in connection.execute(_NODES).fetchall()]
+        common |= _about(connection.execute(_MANIFEST).fetchall(), nodes, common) | {"rows": rows}
         if omitted:
             problems.append(f"{omitted} more failures were counted and not looked into")
         common["problem"] = "; ".join(problems).replace(str(copy), unit.name)[:MOST_TOLD] or None
@@ -113,6 +108,28 @@ def _judged(unit: Unit, common: Finding, copy: Path) -> list[Finding]:
             if found[-1]["worker"] == str(copy):  # a log that names no worker is its own
                 found[-1]["worker"] = unit.name
     return found or [common | {"outcome": "clean"}]
+
+
+def _about(manifest: Sequence[tuple[Any, ...]], nodes: Sequence[str], common: Finding) -> Finding:
+    """What a unit's rows tell of its worker; of its manifest the last word."""
+    told: dict[str, str] = {}
+    for section, key, value, *_ in sorted(manifest, key=_moment):
+        if section == "engine" and key in ("name", "version"):
+            told[key] = str(value)
+        elif section not in ("engine", None) and key in ("model", "model_path"):
+            told["model"] = str(value)
+    return {
+        "node": common.get("node") or (nodes[0] if len(nodes) == 1 else None),
+        "engine": told.get("name"),
+        "engine_version": told.get("version"),
+        "model": told.get("model"),
+    }
+
+
+def _moment(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """By which rows of the manifest are ordered: those without a time first."""
+    ts, stream, seq = row[3:]
+    return ts is not None, ts or 0, stream or "", seq or 0
 
 
 def _finding(incident: Incident, common: Finding, when: datetime | None) -> Finding:

@@ -18,12 +18,14 @@ class Unit:
         path: Below it.
         context: The file with what its triage needs beside it, or None.
         identity: Another one means that either of the two may have changed.
+        bytes: Of both.
     """
 
     root: str
     path: str
     context: str | None
     identity: str
+    bytes: int = 0
 
     @property
     def name(self) -> str:
@@ -74,5 +76,6 @@ def _visible(path: str) -> bool:
 def _unit(store: Store, entries: dict[str, Entry], path: str) -> Unit:
     folder, slash, name = path.rpartition("/")
     beside = entries.get(f"{folder}{slash}{CONTEXT}{name.removeprefix(HOUR)}") if name.startswith(HOUR) else None
-    identity = entries[path].identity + (f"+{beside.identity}" if beside else "")
-    return Unit(store.root, path, beside.path if beside else None, identity)
+    found = [entries[path], *([beside] if beside else [])]
+    identity = "+".join(entry.identity for entry in found)
+    return Unit(store.root, path, beside.path if beside else None, identity, sum(entry.bytes for entry in found))
