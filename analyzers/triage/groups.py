@@ -153,7 +153,9 @@ def _rooted(members: Iterable[EvidenceRow]) -> list[EvidenceRow]:
     elif root["name"] == "admission":
         root = next((row for row in hard if row["what"] == "oom"), root)
     elif root["what"] == "fault":
-        ends = [row for row in hard if row["what"] != "fault" or row["name"] not in CONSEQUENCES]
+        # NCCL's watchdog aborts its own process once it has given up.
+        last_words = {*CONSEQUENCES, "abort"} if root["name"] == "nccl_timeout" else CONSEQUENCES
+        ends = [row for row in hard if row["what"] != "fault" or row["name"] not in last_words]
         plain = next((row for row in hard if row["what"] in ("oom", "refusal")), None)
         root = plain or next(iter(ends), root) if root["name"] in CONSEQUENCES else plain or root
     if root["what"] == "killed" and root["name"] == "vanished":

@@ -22,12 +22,12 @@ def causes(case: Case) -> list[Cause]:
         if root["api"] == SHARED:
             detail = "shared memory (/dev/shm) was full"
         return [Cause(cause="host_allocation", bytes=asked, detail=detail, cites=cite([root]))]
-    largest = _largest(case)
-    neighbour = [] if largest is None else [_neighbour(largest)]
+    biggest = largest_holder(case)
+    neighbour = [] if biggest is None else [_neighbour(biggest)]
     monitored = ray.monitor(case)
     if monitored is not None:
         return [*neighbour, ray.cause(monitored)]
-    limit = _limit(case)
+    limit = limit_told(case)
     held = case.figures["own_process_bytes"]
     victim = next((row["victim"] for row in case.members if row.get("victim")), None)
     detail = f"the process {victim}" if victim else "the process"
@@ -38,9 +38,9 @@ def causes(case: Case) -> list[Cause]:
     return [*neighbour, Cause(cause="host_limit", bytes=held, detail=detail, cites=cite(cited))]
 
 
-def _neighbour(largest: EvidenceRow) -> Cause:
-    detail = f"{largest['name']} (pid {largest['pid']}) held {size(largest['rss_bytes'])}, more than the process killed"
-    return Cause(cause="host_neighbour", bytes=largest["rss_bytes"], detail=detail, cites=cite([largest]))
+def _neighbour(row: EvidenceRow) -> Cause:
+    detail = f"{row['name']} (pid {row['pid']}) held {size(row['rss_bytes'])}, more than the process killed"
+    return Cause(cause="host_neighbour", bytes=row["rss_bytes"], detail=detail, cites=cite([row]))
 
 
 def full(case: Case) -> list[EvidenceRow]:
@@ -91,7 +91,7 @@ def unsure(case: Case) -> list[Evidence]:
 
 def of_another(case: Case) -> str:
     """What is known of the kill of a process that is none of the engine's."""
-    root, limit = case.root, _limit(case)
+    root, limit = case.root, limit_told(case)
     if root["api"] == "supervisor":
         return f"the container {root['victim']} was killed for its own memory; it is none of the engine's"
     says = f"the kernel killed {root['victim']}, which is none of the engine's processes"
@@ -121,7 +121,7 @@ def _pids(case: Case) -> set[int]:
     return {row["pid"] for row in case.ask("siblings")}
 
 
-def _limit(case: Case) -> EvidenceRow | None:
+def limit_told(case: Case) -> EvidenceRow | None:
     """The limit of the cgroup, or else the host's memory, as last told before the failure, or else after it."""
     rows = case.ask("host_memory")
     limits = [row for row in rows if row["cgroup_limit_bytes"] is not None]
@@ -138,7 +138,7 @@ def _limit_words(row: EvidenceRow) -> str:
     return f"the host has {size(row['total_bytes'])}"
 
 
-def _largest(case: Case) -> EvidenceRow | None:
+def largest_holder(case: Case) -> EvidenceRow | None:
     """Who held more than all that was killed, if anybody did."""
     victims = {row["victim_pid"] for row in case.members if row.get("victim_pid") is not None}
     rows = case.ask("host_processes")

@@ -78,11 +78,26 @@ def cause(found: Monitor) -> Cause:
     return Cause(cause="ray_memory_monitor", bytes=found.used_bytes, detail=says(found), cites=cite(found.rows))
 
 
-def change(found: Monitor) -> Iterator[Remedy]:
-    """What to change: less on the node first, then a later kill."""
+def change(found: Monitor, largest: EvidenceRow | None = None) -> Iterator[Remedy]:
+    """What to change: less on the node first, then a later kill.
+
+    Args:
+        found: What Ray says.
+        largest: The process that held more than all that was killed, if one did.
+    """
     short = found.over_bytes
     against = f"; the node was {size(short)} above the threshold" if short else ""
     held = found.held_bytes
+    if largest is not None:
+        yield Remedy(
+            when="change",
+            action="Find out why this process grew: it held most of the node's memory, and the one that Ray killed little.",
+            setting=f"py-spy dump --pid {largest['pid']}; cat /proc/{largest['pid']}/smaps_rollup",
+            frees_bytes=largest["rss_bytes"],
+            short_bytes=short,
+            arithmetic=f"{largest['name']} held {size(largest['rss_bytes'])}{against}",
+            quality="estimated",
+        )
     yield Remedy(
         when="change",
         action="Place fewer or smaller actors and tasks on the node: let each ask for the memory that it takes.",

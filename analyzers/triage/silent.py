@@ -1,6 +1,7 @@
 """Ends without words: what each may have been, the likeliest first, and which record would have told."""
 
 from dataclasses import dataclass
+from math import prod
 
 from oomctl.analyzers.triage import commands, death, host
 from oomctl.analyzers.triage.case import Case
@@ -130,6 +131,24 @@ MASKED = Silence(
 """An NVML assertion in place of the message."""
 
 
+_GONE = frozenset({"peer_lost", "segfault", "bus_error", "oom_killer", "other_process_killed"})
+"""Faults that tell of a process that is gone."""
+_ENOUGH = 2
+"""Other processes that must be heard, where the log does not tell how many there are."""
+
+
+HUNG = Silence(
+    "a collective waited in vain for ranks that were there",
+    (
+        ("ranks that wait for each other, in different collectives or kernels", 0.5, "none is gone, and none goes on"),
+        ("a link or a device that no longer answers", 0.25, "an Xid, or a fabric's error, would tell"),
+        ("a rank that computes, compiles or swaps for longer than the wait", 0.2, "it would have gone on"),
+    ),
+    (_XID, ("what each rank was doing", "agent", commands.STACKS)),
+)
+"""The same as a silent rank, where all of them are heard."""
+
+
 def watched(case: Case) -> list[EvidenceRow]:
     """Who looked for a kill by the kernel as the process went, and saw none."""
     return case.ask("kill_watch") if case.root["what"] in ("killed", "fault", "death") else []
@@ -143,13 +162,30 @@ def of(case: Case) -> Silence | None:
         return None if death.told(case.root) else SILENCES["engine_dead"]
     if case.root["what"] not in ("killed", "fault"):
         return None
-    return SILENCES.get(case.root["name"])
+    return HUNG if all_heard(case) else SILENCES.get(case.root["name"])
 
 
 def masked(case: Case) -> bool:
     """Whether an assertion about NVML is all there is of an out-of-memory error."""
     told = [member for member in case.members if member["what"] == "oom" and member["resource"] == "device"]
     return case.root["what"] == "oom" and bool(told) and all(member["api"] == "nvml_assert" for member in told)
+
+
+def all_heard(case: Case) -> list[EvidenceRow]:
+    """Lines of the other processes, where a rank gave up waiting and yet none is gone: they hang, or come late.
+
+    They must be as many as the ranks of the worker, where the log tells how many there are, and stand on one node.
+    """
+    if case.root["name"] != "nccl_timeout" or (case.number("nnodes") or 1) > 1 or host.full(case):
+        return []
+    if any(row["what"] in ("oom", "killed", "refusal") or row["name"] in _GONE for row in case.members):
+        return []
+    rows = case.ask("heard")
+    of_ranks = [row for row in rows if "rank" in row["name"]]
+    heard = max(len(of_ranks), len(rows) - len(of_ranks))
+    sizes = [case.number("tensor_parallel_size", "tp_size", "tp"), case.number("pipeline_parallel_size", "pp_size", "pp")]
+    ranks = prod(int(number or 1) for number in sizes)
+    return rows if heard >= (ranks - 1 if ranks > 1 else _ENOUGH) else []
 
 
 def about_host(case: Case) -> bool:

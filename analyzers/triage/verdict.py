@@ -48,6 +48,8 @@ OF_BLOCKS = {
 """What a scheduler says of a full pool, in words; any other error is a failed allocation."""
 GATE = 0.9
 NOT_MEMORY = 0.85
+ALL_HEARD = 0.65
+"""Where a rank waited in vain for others that were there: they may hang for want of host memory, which would be rare."""
 HOST = 0.92
 
 
@@ -112,7 +114,7 @@ def _verdict(case: Case) -> Verdict | None:
         return "capacity_gate"
     if root["what"] == "fault" and root["name"] in NO_MEMORY:
         return "not_oom"
-    return "not_oom" if death.told(root) else None
+    return "not_oom" if death.told(root) or silent.all_heard(case) else None
 
 
 def _resource(case: Case) -> Resource | None:
@@ -135,7 +137,7 @@ def _confidence(case: Case, verdict: Verdict | None, decision: Decision) -> floa
     if root["what"] == "death":
         return death.NOT_MEMORY
     if root["what"] == "fault":
-        return NOT_MEMORY * corroboration(case)
+        return (ALL_HEARD if silent.all_heard(case) else NOT_MEMORY) * corroboration(case)
     if root["what"] == "refusal":
         return GATE * corroboration(case) if decision.chosen is None else decision.confidence
     if root["resource"] == "host":
@@ -154,6 +156,11 @@ def _basis(case: Case, verdict: Verdict | None) -> list[Evidence]:
     silence = silent.of(case)
     if silence is not None:
         found = [statement(silence.says, "host" if silent.about_host(case) else "undetermined", 0.5, [root])]
+        heard = silent.all_heard(case)
+        if heard:
+            found.append(
+                statement("the other processes wrote as it gave up: none of them is gone", "not_oom", 0.6, heard[:3])
+            )
         return found + host.pressure(case)[1] + silent.others(case)
     if root["name"] == "other_process_killed":
         return [statement(host.of_another(case), "not_oom", 0.85, [root])]

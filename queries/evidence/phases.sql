@@ -11,5 +11,7 @@ SELECT stream, seq, line, rank, rank_name, phase, detail
 FROM lifecycle
 WHERE stream = $stream AND worker = $worker AND incarnation = $incarnation AND seq < $seq
     AND phase NOT IN ('killed')
+    -- A server may answer with an error while the process that computes has not loaded yet.
+    AND coalesce(detail, '') <> 'a request was answered with an error'
 ORDER BY seq DESC
 LIMIT 200;

@@ -64,6 +64,7 @@ EVIDENCE = {
     "frames": Fixture("warm_up_capture"),
     "gate": Fixture("gate_start_memory"),
     "heaps": Fixture("hand"),
+    "heard": Fixture("warm_up_capture", ranks=2),
     "host_lives": Fixture("hand", incident=1),
     "host_memory": Fixture("hand"),
     "host_processes": Fixture("hand"),

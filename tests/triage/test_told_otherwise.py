@@ -120,3 +120,80 @@ def test_the_worker_died_in_the_words_of_older_releases() -> None:
 )
 def test_a_shell_s_word_on_an_abort(shell: str) -> None:
     assert [item.survived for item in triaged(f"{shell}\n")] == [False]
+
+
+REJECTED = traceback(EXECUTE, REJECTS, ends=f"torch.OutOfMemoryError: {OOM.format(asked='900.00 MiB')}")
+REPORT = "(APIServer pid=1) INFO 08-24 02:14:11 [loggers.py:259] Engine 000: Avg prompt throughput: 2980.0 tokens/s, Avg generation throughput: 7210.3 tokens/s, Running: 768 reqs, Waiting: 0 reqs, GPU KV cache usage: 44.7%, Prefix cache hit rate: 61.8%\n"
+HIERARCHY = '[2025-12-02 07:05:13 TP0] Scheduler hit an exception: Traceback (most recent call last):\n  File "/pkg/sglang/srt/mem_cache/memory_pool_host.py", line 90, in __init__\n    raise ValueError(\nValueError: Not enough host memory available. Requesting 40.00 GB but only have 22.18 GB free. Please reduce the size of the hierarchical cache.\n'
+SWAP = traceback(
+    ("/pkg/vllm/core/scheduler.py", "_preempt_by_swap", "self._swap_out(group, blocks)"),
+    ends="RuntimeError: Aborted due to the lack of CPU swap space. Please increase the swap space to avoid this error.",
+)
+LAYERS = """\
+{0}llama_model_load_from_file_impl: using device CUDA1 (NVIDIA GeForce RTX 4090) (0000:03:00.0) - 22994 MiB free
+print_info: n_layer          = 40
+load_tensors: loading model tensors, this can take a while... (mmap = true)
+ggml_backend_cuda_buffer_type_alloc_buffer: allocating 23210.12 MiB on device 1: cudaMalloc failed: out of memory
+llama_model_load: error loading model: unable to allocate CUDA1 buffer
+"""
+TRITON = "[TensorRT-LLM][INFO] Loaded engine size: 24840 MiB\n[TensorRT-LLM][INFO] [MemUsageChange] TensorRT-managed allocation in engine deserialization: CPU +0, GPU +24836, now: CPU 0, GPU 24836 (MiB)\nE0118 07:53:59.509842 1067 backend_model.cc:635] ERROR: Failed to create instance: unexpected error when creating modelInstanceState: [TensorRT-LLM][ERROR] CUDA runtime error in ::cudaMallocAsync(ptr, n, mCudaStream->get()): out of memory (/app/tensorrt_llm/cpp/tensorrt_llm/runtime/tllmBuffers.h:112)\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "setting"),
+    [
+        (REPORT + REJECTED, "--max-num-seqs 384"),
+        (HIERARCHY, "--hicache-size 22"),
+        (SWAP, "--swap-space 16"),
+        (LAYERS.format(""), "--n-gpu-layers 36"),
+        (LAYERS.format("Welcome to KoboldCpp - Version 1.104\n"), "--gpulayers 36"),
+        (TRITON, "config.pbtxt: kv_cache_free_gpu_mem_fraction lower"),
+    ],
+    ids=["sampled logits", "host cache", "swap", "layers", "koboldcpp", "triton"],
+)
+def test_the_first_thing_to_change(log: str, setting: str) -> None:
+    assert next(remedy.setting for remedy in first(log).remedies if remedy.when == "change") == setting
+
+
+@pytest.mark.parametrize(("backend", "tool"), [("CUDA", "nvidia-smi"), ("NPU", "npu-smi"), ("HIP", "rocm-smi")])
+def test_who_holds_the_device_is_asked_of_its_vendor_s_tool(backend: str, tool: str) -> None:
+    failed = f"RuntimeError: {backend} out of memory. Tried to allocate 2.52 GiB (NPU 3; 60.97 GiB total capacity; 54.71 GiB already allocated; 1.18 GiB free; 57.02 GiB reserved in total by PyTorch)\n"
+    assert any((item.command or "").startswith(tool) for item in first(failed).missing)
+
+
+LOADS = """\
+Jun 28 08:05:25 box ollama[1300]: load_tensors: loading model tensors, this can take a while... (mmap = false)
+Jun 28 08:05:42 box ollama[1300]: time=2025-06-28T08:05:42.415-07:00 level=INFO source=server.go:625 msg="waiting for server to become available" status="llm server loading model"
+Jun 28 08:05:42 box ollama[1300]: [GIN] 2025/06/28 - 08:05:42 | 500 | 19.20148201s |       127.0.0.1 | POST     "/api/chat"
+Jun 28 08:05:43 box systemd[1]: ollama.service: A process of this unit has been killed by the OOM killer.
+"""
+
+
+def test_a_server_that_answers_with_an_error_has_not_loaded_for_that() -> None:
+    found = first(LOADS)
+    assert (found.engine, found.oom_class, found.resource, found.phase) == ("ollama", "load_time", "host", "loading")
+
+
+WAITED = "[rank{0}]:[E1012 22:31:22.267261276 ProcessGroupNCCL.cpp:607] [Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=88, OpType=GATHER, NumelIn=32064, NumelOut=0, Timeout(ms)=600000) ran for 600020 milliseconds before timing out.\nterminate called after throwing an instance of 'c10::DistBackendError'\n"
+WAITS = "(VllmWorkerProcess pid={0}) WARNING 10-12 22:31:22 shm_broadcast.py:396] No available block found in 60 second.\n"
+GONE = "ERROR 10-12 22:31:20 multiproc_worker_utils.py:120] Worker VllmWorkerProcess pid 3106 died, exit code: -9\n"
+SIZE = "INFO 10-12 20:00:00 llm_engine.py:234] Initializing a V0 LLM engine (v0.7.3) with config: model='acme/otter', tensor_parallel_size={0}, pipeline_parallel_size=1\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "verdict"),
+    [
+        (WAITS.format(3106) + WAITS.format(3107) + WAITED.format(3), "not_oom"),
+        (SIZE.format(2) + WAITS.format(3106) + WAITED.format(0), "not_oom"),
+        (SIZE.format(4) + WAITS.format(3106) + WAITED.format(0), None),
+        (WAITS.format(3106) + WAITED.format(3), None),
+        (GONE + WAITS.format(3107) + WAITS.format(3108) + WAITED.format(3), None),
+    ],
+    ids=["several", "both of two", "two of four", "one more", "one is gone"],
+)
+def test_a_rank_that_waits_for_others_that_are_there_hangs(log: str, verdict: str | None) -> None:
+    found = first(
+        log + "ERROR 10-12 22:31:25 multiproc_worker_utils.py:120] Worker VllmWorkerProcess pid 3108 died, exit code: -6\n"
+    )
+    assert found.verdict == verdict
+    assert found.survived is False

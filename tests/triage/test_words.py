@@ -123,8 +123,22 @@ def test_the_hosts_memory_is_not_the_devices(phases: tuple[str, ...], words: str
     table = Table(*phases).arguments("engine", name="vllm", version="0.11")
     found = table.oom(resource="host", api="kernel", error_type="oom_kill", own_process_bytes=50 * GIB).root()
     assert tables.causes(found) == ["host_limit"]
-    assert changes(found) == ["resources.limits.memory"]
     assert words in found.remedies[-1].action
+
+
+@pytest.mark.parametrize(
+    ("teller", "setting"),
+    [
+        ("kernel", "swapon FILE"),
+        ("kernel_cgroup", "resources.limits.memory"),
+        ("supervisor", "resources.limits.memory"),
+        ("systemd", "systemctl show UNIT -p MemoryMax -p MemoryPeak"),
+        ("slurm", "sbatch --mem"),
+    ],
+)
+def test_the_limit_to_raise_is_that_of_who_ended_it(teller: str, setting: str) -> None:
+    table = Table(*SERVING).oom(resource="host", api=teller, error_type="oom_kill")
+    assert changes(table.root()) == [setting]
 
 
 def test_an_allocator_that_fails_on_the_host_while_loading() -> None:

@@ -25,9 +25,25 @@ def remedies(case: Case, incident: Incident) -> list[Remedy]:
     whatever = list(general.change(case, incident))
     general_first = incident.resource == "host" or incident.oom_class == "fragmentation"
     changes += whatever + of_engine if general_first else of_engine + whatever
+    changes = [_of_triton(remedy) for remedy in changes] if case.root["name"] == "model_instance" else changes
     changes = [remedy for remedy in changes if _helps(remedy)]
     changes.sort(key=lambda remedy: budget.ALONE in remedy.action)
     return [*first.now(case, incident, changes), *changes]
+
+
+_TRITON = {
+    "kv_cache_config.free_gpu_memory_fraction": "config.pbtxt: kv_cache_free_gpu_mem_fraction",
+    "kv_cache_config.max_tokens": "config.pbtxt: max_tokens_in_paged_kv_cache",
+    "max_num_tokens": "trtllm-build --max_num_tokens",
+    "max_batch_size": "trtllm-build --max_batch_size",
+    "max_seq_len": "trtllm-build --max_seq_len",
+}
+"""Where TensorRT-LLM's options are set for an engine that was built and is served by Triton's C++ backend."""
+
+
+def _of_triton(remedy: Remedy) -> Remedy:
+    name, _, value = (remedy.setting or "").partition(" ")
+    return msgspec.structs.replace(remedy, setting=f"{_TRITON[name]} {value}") if name in _TRITON else remedy
 
 
 def _helps(remedy: Remedy) -> bool:

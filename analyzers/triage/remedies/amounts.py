@@ -15,6 +15,10 @@ from oomctl.analyzers.triage.words import GIB, plain, printed, size
 from oomctl.schemas.verdict import Incident, Remedy
 
 _ESTIMATE = re.compile(r"estimated maximum model length is (\d{1,12})")
+KEPT_FOR_CACHE = 0.9
+"""Of what is free for weights; the rest is the KV cache's and the compute buffers', whose sizes are printed later."""
+_IN_ONE_PIECE = ("cuda", "hip", "musa")
+"""Whose buffer of a device's weights is one allocation; Vulkan's is cut."""
 LEAST_KEPT = 0.125
 """Of a value: an eighth is as far as a proposal goes."""
 _PRICED = ("logits", "adapter")
@@ -129,6 +133,26 @@ def more_devices(case: Case, incident: Incident, spelling: Spelling, current: fl
         frees_bytes=None if framework is None else framework // 2,
         short_bytes=incident.short_bytes,
         arithmetic=f"about half of {size(framework)} moves to the other devices" if framework else "",
+        quality="estimated",
+    )
+
+
+def fitting_layers(case: Case, choice: Choice) -> Remedy | None:
+    """As many layers as fit, where those of all were asked for in one piece and what is free was printed before."""
+    requested, layers = case.figures["requested_bytes"], case.number("n_layer")
+    free = [row["free_bytes"] for row in case.ask("device") if row["free_bytes"] is not None]
+    if not requested or not layers or len(free) != 1 or free[0] >= requested or case.root["api"] not in _IN_ONE_PIECE:
+        return None
+    there = int(layers) + 1  # the output counts as one
+    value = int(there * KEPT_FOR_CACHE * free[0] / requested)
+    return Remedy(
+        when="change",
+        action=choice.action,
+        setting=choice.spelling.typed(str(value)),
+        frees_bytes=round(requested * (1 - value / there)),
+        short_bytes=requested - free[0],
+        arithmetic=f"{there} layers ask for {size(requested)}, {size(free[0])} were free; a tenth of it is kept for KV "
+        "cache and compute buffers",
         quality="estimated",
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from oomctl.analyzers.triage.assess import PROMPT_LOGPROBS
 from oomctl.analyzers.triage.case import Case
-from oomctl.analyzers.triage.commands import GPU_PROCESSES, XID_LOG
+from oomctl.analyzers.triage.commands import GPU_PROCESSES, STACKS, XID_LOG
 from oomctl.analyzers.triage.remedies.needs import alone
 from oomctl.analyzers.triage.words import size
 from oomctl.schemas.verdict import Incident, Remedy
@@ -18,6 +18,7 @@ _INSTEAD: dict[str, tuple[str, str | None]] = {
         "raise the limit of processes and threads, or start fewer: a thread for each CPU and library adds up",
         "ulimit -u; cat /sys/fs/cgroup/pids.max; OMP_NUM_THREADS=8",
     ),
+    "nccl_timeout": ("look what each rank was doing as the collective hung", f"{STACKS}; NCCL_DEBUG=INFO"),
     "kernel_resources": (
         "a kernel asks for more shared memory than a multiprocessor of this chip has: choose another attention or "
         "quantisation backend, or a release that tunes the kernel for it",

@@ -65,7 +65,7 @@ def needs(case: Case, incident: Incident, engine: Engine) -> Iterator[Need]:
     causes = {cause.cause for cause in incident.causes}
     if incident.resource == "host":
         yield Need("host", only_set=True)
-        if incident.verdict == "capacity_gate":  # the part of the model that the device does not hold
+        if case.root["name"] == "system_memory":  # the part of the model that the device does not hold
             yield Need("kv_pool")
     elif incident.verdict == "capacity_gate":
         yield from _gate(case, causes)
@@ -134,6 +134,8 @@ def _prefill(case: Case, incident: Incident) -> Iterator[Need]:
         yield Need("activation", part="encoder")
     elif case.called(PROMPT_LOGPROBS):
         yield Need("logits", part="prompt")
+    elif case.frames_of("serving", "logits"):
+        yield Need("logits", most=1)
     if not case.encoder:
         yield Need("activation")
     if incident.resource == "kv_blocks":  # a smaller pool would make that worse

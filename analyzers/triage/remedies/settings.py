@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from oomctl.analyzers.triage import predicted
+from oomctl.analyzers.triage.batch import ran_at_once
 from oomctl.analyzers.triage.case import Case
 from oomctl.analyzers.triage.remedies import amounts, budget
 from oomctl.analyzers.triage.remedies.choices import Choice, choices
@@ -13,6 +14,8 @@ from oomctl.analyzers.triage.remedies.options import Engine, Kind
 from oomctl.analyzers.triage.remedies.versions import parse
 from oomctl.schemas.verdict import Incident, Remedy
 
+_ONLY_OLDER = {"swap_exhausted": "0.10.0"}
+"""Failures that only older releases know, and one of these: where the log tells no version, the newest is not meant."""
 _ON = ("true", "1", "yes", "on")
 _NAMED = re.compile(r"(\w{1,64})[\"']?\s{0,3}[:=]\s{0,3}(\d{1,15})\b")
 
@@ -24,7 +27,7 @@ def propose(case: Case, incident: Incident, engine: Engine, need: Need) -> Itera
     """
     found = (
         remedy
-        for choice in choices(case, engine, need, parse(case.engine[1]))
+        for choice in choices(case, engine, need, parse(case.engine[1] or _ONLY_OLDER.get(case.root["name"])))
         for remedy in _remedy(case, incident, choice)
     )
     yield from islice(found, need.most)
@@ -77,6 +80,12 @@ def _raised(case: Case, incident: Incident, choice: Choice) -> Iterator[Remedy]:
 
 def _lowered(case: Case, incident: Incident, choice: Choice) -> Iterator[Remedy]:
     option, current = choice.option, choice.number
+    if current is None and option.kind == "requests" and choice.move.component == "logits":
+        current = ran_at_once(case)  # their rows are of the sequences in the batch, whatever the limit is
+    layers = amounts.fitting_layers(case, choice) if choice.move.part == "layers" and choice.move.raised == "more" else None
+    if layers is not None:
+        yield layers
+        return
     if current is None:
         yield amounts.unknown(incident, choice, parse(case.engine[1]))
     elif current <= 0 < option.lowest and option.suggest is not None:  # 0 or less stands for "no limit"

@@ -55,6 +55,19 @@ def _device(match: re.Match[str], _: Record) -> Iterator[Fact]:
         yield Fact("device", {"free_bytes": amount.bytes, "resolution_bytes": amount.resolution})
 
 
+@rules.on("n_layer ", r"(?:print_info|llm_load_print_meta): n_layer +(?:\([^)]*\) +)?= (\d+)$")
+def _layers(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    yield manifest("model", "n_layer", match[1])
+
+
+@rules.on("Welcome to KoboldCpp", r"Welcome to KoboldCpp - Version ([\d.]+)")
+def _kobold(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    """A program around llama.cpp with options of its own."""
+    yield phase("spawned", match[0])
+    yield manifest("engine", "name", "koboldcpp")
+    yield manifest("engine", "version", match[1])
+
+
 @rules.on("load_tensors:", r"(?:llm_)?load_tensors: (?:loading model tensors|offload|ggml ctx size).*")
 @rules.on("llama_model_loader: loaded meta data")
 def _loading(match: re.Match[str], _: Record) -> Iterator[Fact]:

@@ -43,6 +43,13 @@ def _runner(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield phase("loading", match[0])
 
 
+@rules.on("waiting for server to become available", r"waiting for server to become available\" status=\"?([\w ]+)")
+def _waiting(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    yield manifest("engine", "name", name)
+    if match[1] == "llm server loading model":
+        yield phase("loading", match[1])
+
+
 @rules.on("changing loaded model")
 def _changing(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield manifest("engine", "name", name)

@@ -44,7 +44,7 @@ def _api_server(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield manifest("engine", "version", match[1].lstrip("v"))
 
 
-@rules.on("LLM engine (v", r"Initializing an? (V1 )?LLM engine \(v([^)\s]+)\)(?: with config: (.*))?")
+@rules.on("LLM engine (v", r"Initializing an? (V\d )?LLM engine \(v([^)\s]+)\)(?: with config: (.*))?")
 def _engine(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield phase("spawned", "engine core")
     yield manifest("engine", "name", name)
@@ -98,6 +98,12 @@ def _loading(match: re.Match[str], _: Record) -> Iterator[Fact]:
 @rules.on("Profiling CUDA graph memory")
 def _profiling(match: re.Match[str], _: Record) -> Iterator[Fact]:
     yield phase("profiling", match[0])
+
+
+@rules.on("Processed prompts:", r"Processed prompts: +[1-9]\d{0,2}%")
+def _offline(match: re.Match[str], _: Record) -> Iterator[Fact]:
+    """The progress of LLM.generate(), which says nothing else of being ready."""
+    yield phase("serving", "prompts were processed")
 
 
 @rules.on("Capturing", r"Capturing (?:CUDA graphs?|cudagraphs for decoding|the model for CUDA graphs)")

@@ -104,7 +104,12 @@ def fold(text: str, width: int) -> list[str]:
 
 
 def gist(text: str) -> str:
-    """What a log line says, without the time, process and source that stand before it in every line."""
+    """What a log line says, without the object that holds it, and the time, process and source that stand before it."""
+    if text.startswith("{"):
+        from oomctl.collectors.artifacts.logs.objects import open_envelope
+
+        held = open_envelope(text)
+        text = text if held is None else held.text
     head = text[:GIST_HEAD]
     marks = list(_HEADER_END.finditer(head))
     return (text[marks[-1].end() :] if marks else text).strip() or text.strip()
