@@ -1,5 +1,6 @@
 """Ends without words: what each may have been, the likeliest first, and which record would have told."""
 
+from collections import Counter
 from dataclasses import dataclass
 from math import prod
 
@@ -181,8 +182,7 @@ def all_heard(case: Case) -> list[EvidenceRow]:
     if any(row["what"] in ("oom", "killed", "refusal") or row["name"] in _GONE for row in case.members):
         return []
     rows = case.ask("heard")
-    of_ranks = [row for row in rows if "rank" in row["name"]]
-    heard = max(len(of_ranks), len(rows) - len(of_ranks))
+    heard = max(Counter(row["name"][0] for row in rows).values(), default=0)  # a rank may write under two names
     sizes = [case.number("tensor_parallel_size", "tp_size", "tp"), case.number("pipeline_parallel_size", "pp_size", "pp")]
     ranks = prod(int(number or 1) for number in sizes)
     return rows if heard >= (ranks - 1 if ranks > 1 else _ENOUGH) else []
