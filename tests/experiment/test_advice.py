@@ -45,6 +45,9 @@ def test_the_option_that_is_in_force_is_named() -> None:
     assert (found.setting, found.present) == ("--kv-cache-memory-bytes", "16777216")
     sglang = advise(Worker("sglang", "0.5.1", {}, None), KEPT, tried(5.0, broke="kv_blocks"), SLO)
     assert sglang.setting == "--mem-fraction-static"
+    silent = advise(Worker("vllm", "0.32.0", {}, 512), KEPT, tried(5.0, **(FULL | {"tpot_s": QUICK})), SLO)
+    assert (silent.setting, silent.present) == ("--max-num-seqs", None)
+    assert silent.why.startswith("16 slots were taken and 30 requests waited")
     unknown = advise(Worker(None, None, {}, None), KEPT, tried(5.0, broke="kv_blocks"), SLO)
     assert (unknown.setting, unknown.present) == (None, None)
     assert "not known" in unknown.why

@@ -46,7 +46,7 @@ def test_where_the_mix_alone_misses_too_the_rate_is_lowered_until_it_is_kept(ahe
     found = held(Machine(1.5, RAMP), 1.5, ahead)
     assert (found.broken(), found.anchor_per_s) == (None, 2.0)
     assert [one.rate_per_s for one in found.last] == [1.0]
-    assert "slower than in step 5: 2/s in place of 8/s" in found.said
+    assert "slower than before: 2/s of the mix in place of 8/s" in found.said
     # Long loads are not sent where the mix does not go.
     asked = [BASELINE, BASELINE, BASELINE, "load"] if ahead else ["load", BASELINE, "load", BASELINE, "load"]
     assert [one.load for one in found.tries] == asked
@@ -63,7 +63,7 @@ def test_a_machine_that_keeps_nothing_is_told_as_slow() -> None:
     bad = held(Machine(0.0, RAMP), 0.0).broken()
     assert bad is not None
     assert bad.status == "failed"
-    assert "late; the machine is slower than in step 5: 1/s in place of 8/s" in bad.reason
+    assert "late; the machine is slower than before: 1/s of the mix in place of 8/s" in bad.reason
 
 
 def test_what_gave_way_for_memory_is_not_tried_again() -> None:

@@ -83,11 +83,11 @@ def advise(worker: Worker, kept: Try, beyond: Try, slo: Slo) -> Advice:
             why = f"at most {running} ran at once at the operating point; more of them make each token late"
             return _set(worker, SLOTS, "less", why, running)
         return _none(f"tokens are late with as few as {running} requests at once: the worker is too slow for this SLO")
-    full = slots is not None and (beyond.most_running or 0) >= slots and (beyond.most_waiting or 0) > 0
-    tpot_s, free = beyond.tpot_s.p90, beyond.least_free_blocks
+    taken, tpot_s, free = beyond.most_running or 0, beyond.tpot_s.p90, beyond.least_free_blocks
+    full = taken >= (slots or 1) and (beyond.most_waiting or 0) > 0
     if full and free and tpot_s is not None and tpot_s <= slo.tpot_s * ROOM:
         why = (
-            f"all {slots} slots were taken and {beyond.most_waiting} requests waited, "
+            f"{f'all {slots}' if slots else taken} slots were taken and {beyond.most_waiting} requests waited, "
             f"while {free:,} KV blocks were free and tokens took {tpot_s * 1000:.0f} of {slo.tpot_s * 1000:g} ms"
         )
         return _set(worker, SLOTS, "more", why)

@@ -82,5 +82,5 @@ def hold(rig: Rig, share: float, loads: Loads, ahead: bool = False) -> Held:
             if not left or rig.gone or all(one.broke != "slo" for one in last) or not too_fast():
                 break
         rate /= LOWER
-    said = f"the machine is slower than in step {FIRST}: {rate:.3g}/s in place of {was:.3g}/s" if rate < was else ""
+    said = f"the machine is slower than before: {rate:.3g}/s of the mix in place of {was:.3g}/s" if rate < was else ""
     return Held(rate, last, tries, said)
