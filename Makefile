@@ -40,8 +40,8 @@ test-failures: $(STAMP) ## what takes long on it: real failures triaged without 
 test-experiment: $(STAMP) ## whole capacity experiments on it (an hour; aiperf's load, where that is installed)
 	@engine="$(ENGINE)" && OOMCTL_ENGINE="$$engine" $(PYTHON) -m pytest tests/engine -m experiment -rs $(PYTEST_ARGS)
 
-test-fleet: $(STAMP) ## fleets on Ray, an S3 server and Spark, all of this machine (minutes; the first call installs them; Java 17)
-	@$(PYTHON) -c "import moto, pyspark, ray" 2>/dev/null || $(PIP_INSTALL) -e ".[fleet-test]"
+test-fleet: $(STAMP) ## fleets on Ray, an S3 server, Spark and ClickHouse, all of this machine (minutes; the first call installs them; Java 17)
+	@$(PYTHON) -c "import chdb, moto, pyspark, ray" 2>/dev/null || $(PIP_INSTALL) -e ".[fleet-test]"
 	@OOMCTL_FLEET=1 TZ=UTC $(PYTHON) -m pytest tests/fleet -m fleet $(PYTEST_ARGS)
 
 check: format-check lint types imports sql audit docs test ## everything a change must pass

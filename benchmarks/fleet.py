@@ -1,4 +1,6 @@
-"""A fleet of recorded worker-hours with planted incidents, judged: `make bench-fleet`; `--tenth`, `--small` for less.
+"""A fleet of recorded worker-hours with planted incidents, judged: `make bench-fleet`.
+
+`--tenth` and `--small` make less; `--at=FOLDER` keeps what was made, and goes on with it another time.
 
 It is made by the scenario generator through the recorder's own writer and `oomctl export --partition`. What was planted
 must be found and nothing else, Ray's findings must equal those of local processes, a run that is killed must go on where it
@@ -9,6 +11,7 @@ of Ray's workers is killed on its way.
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -40,6 +43,9 @@ PLANTED = (
 """Scenario, and in how many worker-hours: 40 in all. The first happens under the newer version alone: the regression."""
 OLD, NEW = "0.11.0", "0.12.0"
 JOBS = 2
+"""Processes that judge."""
+MAKERS = 4
+"""Processes that make it."""
 LIMIT_GROWTH = 1.25
 """CPU time of a worker-hour among all, to one among a tenth of them."""
 LIMIT_MS, LIMIT_MIB = 100, 700
@@ -90,9 +96,13 @@ def plan(size: Size) -> list[dict[datetime, Hour]]:
 def make(job: tuple[Path, int, dict[datetime, Hour]]) -> int:
     """Record and export one worker; returns how many files of hours it has."""
     folder, worker, hours = job
+    if (done := folder / "made" / str(worker)).exists():
+        return int(done.read_text())
     with tempfile.TemporaryDirectory() as scratch:
         recording = record(Path(scratch) / "recording", f"node-{worker // 8}", f"w{worker}", hours)
-        return export(recording, Store(str(folder / "rec"))).hours
+        written = export(recording, Store(str(folder / "rec"))).hours
+    done.write_text(str(written))
+    return written
 
 
 def command(folder: Path, pattern: str, findings: str, engine: str) -> list[str]:
@@ -207,13 +217,16 @@ def killed_halfway(folder: Path, pattern: str, findings: str, engine: str) -> in
     return len({row["unit"] for row in rows(folder, findings)})
 
 
-def measure(size: Size, ray: bool) -> Iterator[Result]:
-    """Each figure as soon as it is known."""
+def measure(size: Size, ray: bool, at: str | None) -> Iterator[Result]:
+    """Each figure as soon as it is known; `at` is where a fleet of that size is kept for another time."""
     told = plan(size)
-    with tempfile.TemporaryDirectory(prefix="oomctl-bench-") as name:
+    with nullcontext(at) if at else tempfile.TemporaryDirectory(prefix="oomctl-bench-") as name:
         folder = Path(name)
+        (folder / "made").mkdir(parents=True, exist_ok=True)
+        for earlier in ("tenth", "local", "resumed", "ray"):
+            shutil.rmtree(folder / earlier, ignore_errors=True)
         began = time.monotonic()
-        with ProcessPoolExecutor(JOBS) as pool:
+        with ProcessPoolExecutor(MAKERS) as pool:
             units = sum(pool.map(make, [(folder, worker, hours) for worker, hours in enumerate(told)]))
         disk = sum(path.stat().st_size for path in (folder / "rec").rglob("*.parquet"))
         print(f"made {units:,} worker-hours, {disk / 1e6:,.0f} MB, in {time.monotonic() - began:.0f} s", file=sys.stderr)
@@ -250,7 +263,8 @@ def measure(size: Size, ray: bool) -> Iterator[Result]:
 def main(words: list[str]) -> int:
     """Print the table; 1 if a limit is missed."""
     chosen = next((SIZES[word] for word in words if word in SIZES), SIZES["--full"])
-    return show(measure(chosen, "--no-ray" not in words))
+    at = next((word.removeprefix("--at=") for word in words if word.startswith("--at=")), None)
+    return show(measure(chosen, "--no-ray" not in words, at))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,10 @@ Row = dict[str, Any]
 NEEDED = ("stream", "seq", "kind")
 COMMON_FIELDS = {field.name: field for field in COMMON}
 FIELDS = {kind.name: {field.name: field for field in kind.fields} for kind in KINDS.values()}
+_EXACT: dict[Type, type] = {"float": float, "text": str, "bool": bool}
+"""A value of such a type fits, whatever it is; of others more is to be asked."""
+_COMMON_EXACT = {name: _EXACT.get(field.type) for name, field in COMMON_FIELDS.items()}
+_FIELDS_EXACT = {kind: {name: _EXACT.get(field.type) for name, field in own.items()} for kind, own in FIELDS.items()}
 LAST_US = 253_402_300_799_999_999
 """The end of the year 9999; before the year 1 ends nothing was recorded either."""
 _TYPES: dict[Type, tuple[type, ...]] = {"int": (int,), "float": (int, float), "text": (str,), "bool": (bool,)}
@@ -50,11 +54,21 @@ def row_of(record: Any) -> Row | None:
     fields = {key: value for key, value in record[kind].items() if value is not None}
     if any(needed not in common for needed in NEEDED):
         return None
-    if not all(key in COMMON_FIELDS and _fits(COMMON_FIELDS[key], value, moment=int) for key, value in common.items()):
+    if not _all_fit(COMMON_FIELDS, _COMMON_EXACT, common, int):
         return None
-    if not all(key in FIELDS[kind] and _fits(FIELDS[kind][key], value, moment=str) for key, value in fields.items()):
+    if not _all_fit(FIELDS[kind], _FIELDS_EXACT[kind], fields, str):
         return None
     return {**common, kind: fields}
+
+
+def _all_fit(
+    declared: dict[str, Field], exact: dict[str, type | None], told: dict[str, Any], moment: type[int] | type[str]
+) -> bool:
+    """Whether all names are declared, and their values of their types."""
+    for key, value in told.items():
+        if key not in declared or (type(value) is not exact[key] and not _fits(declared[key], value, moment)):
+            return False
+    return True
 
 
 def _fits(field: Field, value: Any, moment: type[int] | type[str]) -> bool:

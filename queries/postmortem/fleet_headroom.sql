@@ -12,9 +12,10 @@
 -- column first_tight_ts: the first of them, in UTC
 WITH told AS (
     SELECT
-        worker, node, device_id, COUNT(*) AS readings, MAX(total_bytes) AS total_bytes, MIN(free_bytes) AS least_free_bytes,
-        SUM(CASE WHEN free_bytes < 0.02 * total_bytes THEN 1 ELSE 0 END) AS tight_readings,
-        MIN(CASE WHEN free_bytes < 0.02 * total_bytes THEN ts END) AS first_tight_ts
+        worker, node, device_id, COUNT(*) AS readings, MAX(device.total_bytes) AS total_bytes,
+        MIN(free_bytes) AS least_free_bytes,
+        SUM(CASE WHEN free_bytes < 0.02 * device.total_bytes THEN 1 ELSE 0 END) AS tight_readings,
+        MIN(CASE WHEN free_bytes < 0.02 * device.total_bytes THEN ts END) AS first_tight_ts
     FROM device
     WHERE free_bytes IS NOT NULL
     GROUP BY worker, node, device_id

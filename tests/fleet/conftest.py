@@ -1,4 +1,4 @@
-"""What needs Ray, an S3 server or Spark runs by `make test-fleet`, which installs them; else it is skipped."""
+"""What needs Ray, an S3 server, Spark or ClickHouse runs by `make test-fleet`, which installs them; else it is skipped."""
 
 import os
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import pytest
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("fleet") and not os.environ.get("OOMCTL_FLEET"):
-            item.add_marker(pytest.mark.skip(reason="needs Ray, an S3 server or Spark: make test-fleet"))
+            item.add_marker(pytest.mark.skip(reason="needs Ray, an S3 server, Spark or ClickHouse: make test-fleet"))
 
 
 @pytest.fixture(scope="session")

@@ -6,15 +6,18 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from oomctl import __version__
 from oomctl.collectors.recorder.folder import Folder
 from oomctl.collectors.recorder.live import Frame, Header, LiveWriter
 from oomctl.fleet.partitioned import Written, write_partitioned
 from oomctl.fleet.store import Store
 from oomctl.pipeline import open_inputs
+from oomctl.schemas.events import KINDS
 from oomctl.schemas.rows import Row
-from oomctl.schemas.text_forms import rows as rows_of
-from tests.scenarios.connected import connected
+from tests.scenarios.table import build_arrow
 
 SMALL_ROWS = 150
 FULL_ROWS = 2_800
@@ -100,6 +103,13 @@ def _placed(hour: Hour, node: str, worker: str, first_us: int) -> list[Row]:
 @cache
 def _template(scenario: str, engine: str, rows: int, seed: int) -> tuple[int, list[Row]]:
     """(its first time, its rows), in order."""
-    with connected(scenario, seed=seed, rows=rows, engine=engine) as connection:
-        found = list(rows_of(connection))
+    table = build_arrow(scenario, seed=seed, rows=rows, engine=engine)
+    table = table.set_column(table.schema.get_field_index("ts"), "ts", table["ts"].cast(pa.int64()))
+    found: list[Row] = []
+    for kind in table["kind"].unique().to_pylist():
+        own = table.select([*(name for name in table.column_names if name not in KINDS), kind])
+        for row in own.filter(pc.equal(table["kind"], kind)).to_pylist():
+            row[kind] = {key: value for key, value in row[kind].items() if value is not None}
+            found.append({key: value for key, value in row.items() if value is not None})
+    found.sort(key=lambda row: row["seq"])
     return min((row["ts"] for row in found if "ts" in row), default=0), found

@@ -11,8 +11,8 @@ from oomctl.fleet.judge import Finding
 from oomctl.fleet.store import Store
 from oomctl.fleet.units import Unit, units
 from tests.cli.run import oomctl
+from tests.fleet.dying import dies
 from tests.fleet.made import BEGIN, Hour, export, record
-from tests.fleet.test_fleet import dies
 
 pytestmark = pytest.mark.fleet
 PLANTED = {"w0": Hour("warm_up_capture"), "w1": Hour("load_staging_copy"), "w2": Hour()}

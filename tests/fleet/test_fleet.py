@@ -1,8 +1,6 @@
 """A small fleet through the real command: what was planted is found and nothing else, once, whatever dies or runs again."""
 
 import json
-import os
-import signal
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +10,11 @@ import pytest
 
 from oomctl.fleet import engines
 from oomctl.fleet.findings import Findings
-from oomctl.fleet.judge import Finding, analyzer
+from oomctl.fleet.judge import Finding
 from oomctl.fleet.run import run
 from oomctl.fleet.units import Unit, units
 from tests.cli.run import oomctl
+from tests.fleet.dying import clean, dies
 from tests.fleet.made import Hour, small_fleet
 
 PLANTED = {
@@ -48,16 +47,12 @@ def test_what_was_planted_is_found_and_nothing_else(fleet: Path) -> None:
     assert dict(rows) == CLASSES and len(rows) == len(CLASSES)
     dates = duckdb.execute(f"SELECT DISTINCT date::VARCHAR FROM {table} ORDER BY ALL").fetchall()
     assert dates == [("2026-03-11",), ("2026-03-12",)]
-    again = oomctl(*command, "--json", "--fail-on", "warm_up")
+    again = oomctl(*command, "--json", "--jobs", "1", "--fail-on", "warm_up")
     assert f"judged 1 of {WORKERS * HOURS + 1} units" in again.err, "what could not be read is tried again"
     assert (again.code, again.out) == (1, first.out)
     assert oomctl("fleet", f"{fleet}/findings", "--json").out == first.out
     lines = [json.loads(line) for line in oomctl("fleet", f"{fleet}/findings", "--format", "jsonl").out.splitlines()]
     assert [line["outcome"] for line in lines].count("incident") == len(PLANTED)
-
-
-def clean(unit: Unit) -> list[Finding]:
-    return [{"unit": unit.name, "identity": unit.identity, "analyzer": analyzer(), "outcome": "clean"}]
 
 
 def here(found: Iterable[Unit]) -> engines.Judged:
@@ -99,17 +94,8 @@ def test_another_analyzer_judges_again(fleet: Path, tmp_path: Path, monkeypatch:
     found = units(f"{fleet}/rec")[:3]
     run(found, Findings(str(tmp_path)), here, lambda rows: None)
     monkeypatch.setattr("oomctl.fleet.run.analyzer", lambda: "1.0.0+other")
-    monkeypatch.setattr(f"{__name__}.analyzer", lambda: "1.0.0+other")
+    monkeypatch.setattr("tests.fleet.dying.analyzer", lambda: "1.0.0+other")
     assert run(found, Findings(str(tmp_path)), here, lambda rows: None).judged == 3
-
-
-def dies(unit: Unit) -> list[Finding]:
-    """Kills its process: always at the poison, at the other one the first time only."""
-    marker = Path(unit.root) / "marker"
-    if unit.path == "poison" or (unit.path == "once" and not marker.exists()):
-        marker.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return clean(unit)
 
 
 def test_a_unit_whose_process_dies_is_tried_again_and_costs_no_other(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A recording cut into hours: every row lies in one of them, and each can be judged as if the whole were there."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,8 @@ import duckdb
 import pytest
 
 from oomctl.fleet.partitioned import write_partitioned
-from oomctl.fleet.store import Store, matcher, split_pattern
+from oomctl.fleet.store import Entry, Store, matcher, split_pattern
+from oomctl.fleet.units import units
 from oomctl.pipeline import open_inputs
 from oomctl.schemas.partitions import Place, place_of
 from tests.cli.run import oomctl
@@ -129,6 +131,22 @@ def test_a_place_and_its_path() -> None:
 )
 def test_root_and_pattern(path: str, root: str, pattern: str) -> None:
     assert split_pattern(path) == (root, pattern)
+
+
+def test_days_that_are_not_asked_for_are_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for day in ("10", "11", "12"):
+        (tmp_path / f"date=2026-03-{day}" / "node=n" / "worker=w").mkdir(parents=True)
+        (tmp_path / f"date=2026-03-{day}" / "node=n" / "worker=w" / "hour-01.parquet").touch()
+    listed: list[int] = []
+    entries = Store.entries
+
+    def counted(store: Store, wanted: "re.Pattern[str] | None" = None) -> list[Entry]:
+        listed.append(len(found := entries(store, wanted)))
+        return found
+
+    monkeypatch.setattr(Store, "entries", counted)
+    for pattern, expected in (("date=2026-03-1[12]/**", 2), ("date=2026-03-10/**", 1), ("*/node=n/**", 3), ("**/w*/*", 3)):
+        assert len(units(f"{tmp_path}/{pattern}")) == listed[-1] == expected, pattern
 
 
 def test_patterns() -> None:

@@ -64,13 +64,23 @@ class Store:
         if not self.local:
             self._files  # noqa: B018 - whether the scheme is known shows at once
 
-    def entries(self) -> list[Entry]:
-        """The files in it and below, in order of path; a folder that is not there has none."""
+    def entries(self, wanted: "re.Pattern[str] | None" = None) -> list[Entry]:
+        """The files in it and below, in order of path; a folder that is not there has none.
+
+        Args:
+            wanted: Only folders of such names are looked into; the others may hold years.
+        """
         from pyarrow.fs import FileSelector, FileType
 
         files, base = self._files
         with self._told("cannot list"):
-            found = files.get_file_info(FileSelector(base, recursive=True, allow_not_found=True))
+            found = files.get_file_info(FileSelector(base, recursive=wanted is None, allow_not_found=True))
+            if wanted is not None:
+                chosen = [
+                    info.path for info in found if info.type == FileType.Directory and wanted.fullmatch(info.base_name)
+                ]
+                for path in chosen:
+                    found += files.get_file_info(FileSelector(path, recursive=True, allow_not_found=True))
         return sorted(
             (
                 Entry(info.path[len(base) :].lstrip("/"), info.size, info.mtime_ns // 1000)

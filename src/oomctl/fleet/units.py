@@ -54,7 +54,8 @@ def units(path: str) -> list[Unit]:
     if not is_url(path) and Path(path).is_file():
         root, pattern = str(Path(path).parent), escape(Path(path).name)
     store = Store(root)
-    entries = {entry.path: entry for entry in store.entries()}
+    first, below, _ = pattern.partition("/")  # such as date=2026-03-*
+    entries = {entry.path: entry for entry in store.entries(matcher(first) if below and first not in ("*", "**") else None)}
     wanted = matcher(pattern)
     return [_unit(store, entries, path) for path in entries if _visible(path) and wanted.fullmatch(path)]
 
