@@ -18,6 +18,7 @@ FOLDER = Path("build/fuzz")
 GRACE_S = 600
 """Beyond its share, for start and the last input."""
 _COUNT = re.compile(r"number_of_executed_units: (\d+)|^(\d+) inputs", re.MULTILINE)
+_SLOWEST = re.compile(r"slowest (\d+ ms)")
 _PEAK = re.compile(r"peak_rss_mb: +(\d+)|inputs, (\d+) MiB")
 
 
@@ -31,12 +32,13 @@ def main() -> int:
         parser.error(f"no target {unknown[0]!r}")
     names = options.names or list(TARGETS)
     by_coverage = importlib.util.find_spec("atheris") is not None
-    seconds = max(1, round(options.minutes * 60 / len(names)))
+    total = sum(TARGETS[name].share for name in names)
+    seconds = {name: max(1, round(options.minutes * 60 * TARGETS[name].share / total)) for name in names}
     print(
         "by coverage (atheris)" if by_coverage else "by mutations alone: pip install -e '.[fuzz]' for coverage", flush=True
     )
-    print(f"{len(names)} targets, {seconds} s each", flush=True)
-    found = sum(_run(name, seconds) for name in names)
+    print(f"{len(names)} targets, {min(seconds.values())} to {max(seconds.values())} s each", flush=True)
+    found = sum(_run(name, seconds[name]) for name in names)
     print(f"{found} findings; see {FOLDER}" if found else "no finding")
     return int(found > 0)
 
@@ -50,12 +52,17 @@ def _run(name: str, seconds: int) -> bool:
         said, status = done.stdout + done.stderr, done.returncode
     except subprocess.TimeoutExpired:
         said, status = "it never came back", 1
-    counts, peaks = _COUNT.findall(said), _PEAK.findall(said)
-    inputs, peak = ("".join(counts[-1]) if counts else "?"), ("".join(peaks[-1]) if peaks else "?")
-    print(f"{name:16} {inputs:>9} inputs {peak:>5} MiB  {'ok' if status == 0 else 'FOUND SOMETHING'}", flush=True)
+    inputs, peak, slowest = (_last(pattern, said) for pattern in (_COUNT, _PEAK, _SLOWEST))
+    outcome = "ok" if status == 0 else "FOUND SOMETHING"
+    print(f"{name:16} {inputs:>9} inputs {peak:>5} MiB, slowest {slowest:>7}  {outcome}", flush=True)
     if status != 0:
         print("\n".join(f"    {line}" for line in said.splitlines()[-60:] if "INFO" not in line))
     return status != 0
+
+
+def _last(pattern: re.Pattern[str], said: str) -> str:
+    found = [match[match.lastindex or 0] for match in pattern.finditer(said)]
+    return found[-1] if found else "?"
 
 
 if __name__ == "__main__":

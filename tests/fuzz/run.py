@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
+from typing import Any, NoReturn
 
 from tests.fuzz.mutate import mutated
 
@@ -25,7 +26,11 @@ LIMIT_S = 20
 """Of an input: of processor time, and under atheris of the clock. The slowest take a tenth of a second."""
 LIMIT_BYTES = 1 << 30
 """Resident, of the whole process."""
-QUICK_INPUTS = 240
+QUICK_INPUTS = 900
+MAX_BYTES = 1 << 14
+"""Of an input under atheris; what is large is tried elsewhere (`cli/test_bombs.py`, `logs/test_hostile.py`)."""
+UNSEEN = ["oomctl.schemas.rows", "oomctl.schemas.events", "oomctl.cli"]
+"""Not under test here: what looks at each row that comes out, and would take as long as the reader."""
 
 
 class TooMuch(Exception):
@@ -40,15 +45,7 @@ def main(name: str, folder: Path, how: str) -> int:
     except ImportError:
         atheris = None
     if atheris is not None and how.isdecimal():
-        with atheris.instrument_imports(include=["oomctl", "prometheus_client", "tomllib"]):
-            from tests.fuzz.targets import TARGETS
-        target = TARGETS[name]
-        for number, seed in enumerate(target.seeds()):
-            (folder / f"seed-{number}").write_bytes(seed)
-        limits = [f"-timeout={LIMIT_S}", f"-rss_limit_mb={LIMIT_BYTES >> 20}", f"-max_total_time={how}", "-max_len=65536"]
-        told = ["-print_final_stats=1", f"-artifact_prefix={folder}/"]
-        atheris.Setup([sys.argv[0], str(folder), *limits, *told], target.read)
-        atheris.Fuzz()  # ends the process
+        _by_coverage(atheris, name, folder, how)
     from tests.fuzz.targets import TARGETS
 
     for target in TARGETS.values() if name == "all" else [TARGETS[name]]:
@@ -62,8 +59,51 @@ def main(name: str, folder: Path, how: str) -> int:
             bounded(target.read, itertools.chain(seeds, itertools.islice(changed, QUICK_INPUTS // target.cost)), last)
         else:
             deadline = time.monotonic() + float(how)
-            bounded(target.read, itertools.takewhile(partial(_in_time, deadline), changed), last)
+            bounded(_timed(target.read), itertools.takewhile(partial(_in_time, deadline), changed), last)
     return 0
+
+
+def _by_coverage(atheris: Any, name: str, folder: Path, seconds: str) -> NoReturn:
+    """Inputs that reach something new are kept and changed on: by libFuzzer, and as often by our own changes.
+
+    libFuzzer knows bytes; that digits may become a number which fits nowhere is known here.
+    """
+    with atheris.instrument_imports(include=["oomctl", "prometheus_client", "tomllib"], exclude=UNSEEN):
+        from tests.fuzz.targets import TARGETS
+    target = TARGETS[name]
+    seeds = list(target.seeds())
+    for number, seed in enumerate(seeds):
+        (folder / f"seed-{number}").write_bytes(seed)
+
+    def change(data: bytes, max_bytes: int, number: int) -> bytes:
+        changed: bytes = atheris.Mutate(data, max_bytes) if number % 2 else mutated(data, number, seeds)
+        return changed[:max_bytes]
+
+    limits = [
+        f"-timeout={LIMIT_S}",
+        f"-rss_limit_mb={LIMIT_BYTES >> 20}",
+        f"-max_total_time={seconds}",
+        f"-max_len={MAX_BYTES}",
+    ]
+    told = ["-print_final_stats=1", f"-artifact_prefix={folder}/", "-verbosity=0"]
+    atheris.Setup([sys.argv[0], str(folder), *limits, *told], _timed(target.read), custom_mutator=change)
+    atheris.Fuzz()  # ends the process
+    raise AssertionError
+
+
+def _timed(read: Callable[[bytes], None]) -> Callable[[bytes], None]:
+    """The same, which says whenever an input took more processor time than all before it."""
+    slowest_s = 0.0
+
+    def timed(data: bytes) -> None:
+        nonlocal slowest_s
+        begun_s = time.process_time()
+        read(data)
+        if (took_s := time.process_time() - begun_s) > slowest_s:
+            slowest_s = took_s
+            print(f"slowest {1000 * took_s:.0f} ms, of {len(data)} bytes", flush=True)
+
+    return timed
 
 
 def _in_time(deadline: float, data: bytes) -> bool:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oomctl.collectors.artifacts.logs import read_log
+from oomctl.collectors.artifacts.logs.fact import Fact
 from oomctl.schemas import storage
 from tests.logs.reading import of_kind, read, reading
 from tests.logs.samples import VLLM
@@ -116,6 +117,21 @@ def test_a_failure_after_a_line_that_is_too_long() -> None:
     (loss,) = of_kind(rows, "loss")
     assert loss["count"] == 1
     assert (result.lines, result.bytes) == (2, 10 * MIB + len(OOM) + 2)
+
+
+@pytest.mark.parametrize("figure", [10**18, 2**63, 10**400])
+def test_a_figure_of_more_than_63_bits_is_none(figure: int) -> None:
+    """GIVEN a count that no column holds WHEN the rows are stored THEN it is left out, and what stands beside it is there."""
+    line = f'[TensorRT-LLM][INFO] {{"Active Request Count":3,"Iteration Counter":7,"Max KV cache blocks":{figure},"Free KV cache blocks":5,"Tokens per KV cache block":64}}\n'
+    with storage.connect() as connection:
+        storage.load_rows(connection, read(line))
+        pools = connection.execute("SELECT total_blocks, free_blocks FROM kv_pool").fetchall()
+        steps = connection.execute("SELECT step_id FROM step").fetchall()
+    assert pools == [(figure, 5)] * (figure < 2**63)
+    assert steps == [(7,)]
+    fact = Fact("kv_pool", {"total_blocks": figure, "free_blocks": 5}, {"device_id": -figure})
+    assert fact.fields == ({"total_blocks": figure} if figure < 2**63 else {}) | {"free_blocks": 5}
+    assert bool(fact.common) == (figure < 2**63)
 
 
 @pytest.mark.parametrize("text", ["\\ud800", "\\udfff\\ud800", "a\\u0000b", "\\u2028"])

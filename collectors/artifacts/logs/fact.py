@@ -9,14 +9,24 @@ from typing import Any, Protocol
 from oomctl.collectors.artifacts.logs.record import Record
 from oomctl.collectors.artifacts.logs.units import GIB, Size, size
 
+BEYOND = 1 << 63
+
 
 @dataclass(slots=True)
 class Fact:
-    """A row to be: its kind, its fields, and common columns that the line itself tells (rank, device_id, quality)."""
+    """A row to be: its kind, its fields, and common columns that the line itself tells (rank, device_id, quality).
+
+    An integer that the event table cannot hold is no figure: it is left out.
+    """
 
     kind: str
     fields: dict[str, Any]
     common: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for told in (self.fields, self.common):
+            for name in [name for name, value in told.items() if type(value) is int and not -BEYOND < value < BEYOND]:
+                del told[name]
 
 
 Handler = Callable[[re.Match[str], Record], Iterable[Fact]]
@@ -121,5 +131,5 @@ def integer(number: str) -> int:
 
 
 __all__ = [
-    "GIB", "EngineReader", "Fact", "Rule", "Rules", "gib", "integer", "manifest", "memory", "phase",
+    "BEYOND", "GIB", "EngineReader", "Fact", "Rule", "Rules", "gib", "integer", "manifest", "memory", "phase",
 ]  # fmt: skip

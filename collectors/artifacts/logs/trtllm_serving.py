@@ -8,7 +8,7 @@ backend's statistics before 0.10, which are JSON with spaces in their keys.
 import re
 from collections.abc import Iterator
 
-from oomctl.collectors.artifacts.logs.fact import Fact, Rules, integer, manifest, phase
+from oomctl.collectors.artifacts.logs.fact import BEYOND, Fact, Rules, integer, manifest, phase
 from oomctl.collectors.artifacts.logs.pattern import Pattern
 from oomctl.collectors.artifacts.logs.record import Record
 
@@ -35,7 +35,8 @@ _KEYS = {
 @rules.on("num_ctx_tokens", r"\biter ?= ?\d.*")
 def _iteration(match: re.Match[str], record: Record) -> Iterator[Fact]:
     """One iteration: its batch, its queue, and the pool."""
-    numbers = {_KEYS[key]: float(value) for key, value in _NUMBER.pairs(match[0].replace("'", '"')) if key in _KEYS}
+    told = [(_KEYS[key], float(value)) for key, value in _NUMBER.pairs(match[0].replace("'", '"')) if key in _KEYS]
+    numbers = {key: value for key, value in told if abs(value) < BEYOND}
     counts = {key: int(value) for key, value in numbers.items()}
     yield phase("serving", "an iteration")
     yield from _step(counts)
