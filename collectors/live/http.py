@@ -72,7 +72,7 @@ def get(url: str, deadline_s: float, max_bytes: int = MAX_BODY_BYTES, method: st
             raise FetchError(f"no whole answer within {deadline_s:g} s ({len(body)} bytes came)")
         content_type = (reply.getheader("Content-Type") or "").lower()
         cut = len(body) > max_bytes or bool(reply.length)
-        return Reply(reply.status, bytes(body[:max_bytes]), cut, content_type)
+        return Reply(reply.status, bytes(memoryview(body)[:max_bytes]), cut, content_type)
     except (OSError, http.client.HTTPException, ValueError) as error:
         if expired.is_set():
             raise FetchError(f"no whole answer within {deadline_s:g} s") from error

@@ -55,16 +55,21 @@ def parse(text: str) -> Page:
         Its samples; NaN and infinities are counted as skipped: they say that nothing was observed.
     """
     skipped: dict[str, int] = {}
-    lines = text.split("\n")
+    lines = text.split("\n", MAX_LINES)  # no more, for a line of a page as large as is read takes twice its own size
+    more = lines.pop().count("\n") + 1 if len(lines) > MAX_LINES else 0
     short = [line for line in lines if len(line) <= MAX_LINE_CHARS]
     if len(short) < len(lines):
         skipped["longer than is read"] = len(lines) - len(short)
-    found, more = _first(short)
+    sampled = [at for at, line in enumerate(short) if line and not line.startswith("#")]
+    if len(sampled) > MAX_SAMPLES:
+        more += len(sampled) - MAX_SAMPLES
+        del short[sampled[MAX_SAMPLES] :]
+    found = _samples(short)
     if found is None:
         # The parser gives up a whole page for one line, so each is tried alone first. Rare, so it may cost double.
-        good = [line for line in short[:MAX_LINES] if _is_good(line)]
+        good = [line for line in short if _is_good(line)]
         skipped["not a sample"] = len(short) - len(good)
-        found, more = _first(good)
+        found = _samples(good)
         if found is None:
             return Page([], {"not a page of metrics": 1})
     samples = [sample for sample in found if math.isfinite(sample.value)]
@@ -75,15 +80,15 @@ def parse(text: str) -> Page:
     return Page(samples, skipped)
 
 
-def _first(lines: list[str]) -> tuple[list[Sample] | None, int]:
-    """(the first MAX_SAMPLES samples, or None where a line is none; how many lines are behind the last that was read)."""
-    read, found = lines[:MAX_LINES], []
+def _samples(lines: list[str]) -> list[Sample] | None:
+    """Those of all lines; None where one of them is none."""
+    found: list[Sample] = []
     try:
-        for family in text_string_to_metric_families("\n".join(read)):
+        for family in text_string_to_metric_families("\n".join(lines)):
             found += [Sample(one.name, one.labels, _float(one.value), family.type) for one in family.samples]
     except PARSER_ERRORS:
-        return None, 0
-    return found[:MAX_SAMPLES], len(lines) - len(read) + max(len(found) - MAX_SAMPLES, 0)
+        return None
+    return found
 
 
 def _float(value: float) -> float:
