@@ -1,6 +1,7 @@
 """oomctl.toml, the environment and flags: which counts, where it came from, and what is refused."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import typer
 from oomctl.cli.app import app, run
 from oomctl.config import file
 from oomctl.config.resolve import _check
-from oomctl.config.settings import ACTING, schema, settings
+from oomctl.config.settings import ACTING, Setting, schema, settings
 from oomctl.schemas.errors import ExitCode, OomctlError
 
 EXAMPLE = str(Path(__file__).parent.parent.parent / "examples" / "vllm-graph-capture.log")
@@ -88,8 +89,8 @@ def test_show_says_where_each_value_came_from(
         ("[attach]\nminutes = nan", "attach.minutes takes a number, not nan (oomctl.toml:2)", ""),
         ("[attach]\nminutes = 0", "attach.minutes is at least 0.1, not 0 (oomctl.toml:2)", ""),
         ("[attach]\nserve-metrics = 1.5", "attach.serve-metrics takes a whole number, not 1.5 (oomctl.toml:2)", ""),
-        ('[attach]\nkv-events = "a"', "attach.kv-events takes a list, not 'a' (oomctl.toml:2)", ""),
-        ("[attach]\nkv-events = [1]", "attach.kv-events takes a text, not 1 (oomctl.toml:2)", ""),
+        ('[query]\nparam = "a"', "query.param takes a list, not 'a' (oomctl.toml:2)", ""),
+        ("[query]\nparam = [1]", "query.param takes a text, not 1 (oomctl.toml:2)", ""),
         ('[triage]\nformat = "xml"', "triage.format cannot be 'xml' (oomctl.toml:2)", "known: table, json"),
         ("[triage]\njson = true", "unknown key 'json' of [triage] (oomctl.toml:2)", "format"),
         ('[attach]\nhook = "rm"', "attach.hook may only stand in a file that is named (oomctl.toml:2)", "--config"),
@@ -146,6 +147,34 @@ def test_help_and_the_schema_are_never_in_the_way_of_a_broken_file(
 
 def test_what_acts_is_named_by_options_that_exist() -> None:
     assert {setting.key for setting in settings(_command())} >= ACTING
+    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
+    told = page.partition("`OOMCTL_CONFIG` names: ")[2].partition("\n\n")[0]
+    assert set(re.findall(r"`([\w-]+)`", told)) == ACTING
+
+
+@pytest.mark.parametrize(
+    "setting", [each for each in settings(_command()) if each.key in ACTING], ids=lambda each: each.name
+)
+def test_what_acts_is_refused_in_a_file_that_lies_there_and_the_same_from_all_others(
+    setting: Setting, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """GIVEN each option that acts THEN a named file and the environment set the same, and a misspelling names it."""
+    kind = setting.one.get("type", "string")
+    text = {"boolean": "true", "integer": "7", "number": "1.5"}.get(kind, "x/y")
+    written = f'"{text}"' if kind == "string" else text
+    table, key = ".".join(setting.command), setting.key
+    (folder / "oomctl.toml").write_text(f"[{table}]\n{key} = {f'[{written}]' if setting.many else written}\n")
+    assert "may only stand in a file that is named (oomctl.toml:2)" in _refused(capsys, "config", "show")
+    (folder / "oomctl.toml").rename("named.toml")
+    for variable in ("OOMCTL_CONFIG", setting.variable):
+        monkeypatch.setenv(variable, "named.toml" if variable == "OOMCTL_CONFIG" else text)
+        value, origin = _shown(capsys)[setting.name]
+        assert (str(value).lower(), origin) == (text, "named.toml:2" if variable == "OOMCTL_CONFIG" else variable)
+        monkeypatch.delenv(variable)
+    (folder / "named.toml").write_text(f"[{table}]\n{key}x = 1\n")
+    assert f"did you mean {key}" in _refused(capsys, "config", "show", "--config", "named.toml")
+    monkeypatch.setenv(f"{setting.variable}X", "1")
+    assert f"did you mean {setting.variable}" in _refused(capsys, "config", "show")
 
 
 def test_every_option_may_be_set_and_the_schema_is_that_of_the_options() -> None:

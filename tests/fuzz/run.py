@@ -26,7 +26,7 @@ LIMIT_S = 20
 """Of an input: of processor time, and under atheris of the clock. The slowest take a tenth of a second."""
 LIMIT_BYTES = 1 << 30
 """Resident, of the whole process."""
-QUICK_INPUTS = 900
+QUICK_INPUTS = 600
 MAX_BYTES = 1 << 14
 """Of an input under atheris; what is large is tried elsewhere (`cli/test_bombs.py`, `logs/test_hostile.py`)."""
 UNSEEN = ["oomctl.schemas.rows", "oomctl.schemas.events", "oomctl.cli"]

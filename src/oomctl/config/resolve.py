@@ -87,7 +87,7 @@ def _from_file(known: Mapping[str, Setting], named: Path | None) -> Iterator[Set
                 raise _unknown_key(entry.path, [other.split(".") for other in known], entry.place)
             continue  # a table of ours that holds nothing
         if path is None and setting.key in ACTING:
-            hint = f"name the file with --config or {FILE_VARIABLE}; a file that just lies there may not run, send or write"
+            hint = f"name the file with --config or {FILE_VARIABLE}; one that lies there may not run, call, let in or write"
             raise OomctlError(f"{name} may only stand in a file that is named ({entry.place})", hint, ExitCode.USAGE)
         _check(setting, entry.value, entry.place)
         yield Set(setting, entry.value, entry.place)
@@ -101,7 +101,13 @@ def _from_environment(known: Mapping[str, Setting], words: Sequence[str]) -> Ite
         if not name.startswith(begins):
             continue
         if (setting := variables.get(name)) is None:
-            near = closest(name, list(variables)).partition(" known:")[0].removeprefix("did you mean ").upper()
+            near = (
+                closest(name, list(variables))
+                .partition(" known:")[0]
+                .removeprefix("did you mean ")
+                .upper()
+                .replace(" OR ", " or ")
+            )
             hint = f"did you mean {near}" if near else "`oomctl config show` lists what may be set"
             raise OomctlError(f"unknown variable {name[:80]!r} (environment)", hint, ExitCode.USAGE)
         if not text:

@@ -8,9 +8,14 @@ from typing import Any
 SHORT = "json"
 """--json where there is --format: an abbreviation, which is typed and not kept."""
 ACTING = frozenset(
-    {"hook", "launch", "otlp-endpoint", "listen", "token-file", "output", "force", "emit", "html", "findings", "address"}
-)
-"""What runs, sends, lets in or writes: taken from a file that was named, never from one that lay in the working folder."""
+    {
+        "hook", "launch",
+        "otlp-endpoint", "url", "metrics", "kv-events", "address",
+        "listen", "token-file",
+        "output", "force", "emit", "html", "findings",
+    }
+)  # fmt: skip
+"""What runs; whom it calls; what lets in; what writes: taken from a file that was named, never from one that lay there."""
 
 
 @dataclass(frozen=True)
