@@ -2,8 +2,12 @@
 
 from typing import Any
 
+import pytest
+
 from oomctl.collectors.live.batch import Batch
+from oomctl.collectors.live.heap import give_back
 from oomctl.collectors.live.http import FetchError, Reply
+from oomctl.collectors.live.prometheus import scraper as module
 from oomctl.collectors.live.prometheus.scraper import FROZEN_SCRAPES, REPEAT_S, Scraper
 from tests.live.clock import Time
 
@@ -217,3 +221,19 @@ def test_what_could_not_be_read_is_counted() -> None:
         ("line of a page of metrics: not a sample", 1),
         ("line of a page of metrics: not a finite number", 1),
     }
+
+
+def test_what_a_huge_page_took_is_given_back_once_its_rows_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a page larger than any engine's WHEN the next round begins THEN memory is given back, once."""
+    given: list[int] = []
+    monkeypatch.setattr(module, "give_back", lambda: given.append(1))
+    bench = Bench()
+    bench.next()
+    bench.peer.body = page() + "#" * module.LARGE_BYTES
+    bench.next()
+    assert not given
+    bench.peer.body = page()
+    bench.next(600)
+    bench.next(600)
+    assert given == [1]
+    give_back()  # with whatever malloc this machine has

@@ -7,6 +7,7 @@ from typing import Any
 
 from oomctl.collectors.live.background import Call
 from oomctl.collectors.live.batch import Batch, Standing
+from oomctl.collectors.live.heap import give_back
 from oomctl.collectors.live.http import FetchError, Reply, get
 from oomctl.collectors.live.prometheus.changes import Seen, labels_of
 from oomctl.collectors.live.prometheus.facts import Fact, read
@@ -26,6 +27,8 @@ COST_RATIO = 0.01
 """Of the time between two scrapes, what one may cost; a page that costs more is scraped less often."""
 REPEAT_S = 600.0
 """A `metric` row is written when its value changes, and all of them this often."""
+LARGE_BYTES = 2 << 20
+"""A page of sixteen engines has about one MiB; what a larger one took is given back, for it is not meant to be there."""
 FROZEN_SCRAPES = 3
 """So many equal pages while requests run, and the engine is asked whether it lives."""
 
@@ -75,6 +78,7 @@ class Scraper(Standing):
         self._next_s = clock.monotonic_s()
         self._begun_s = self._next_s
         self._running: Call[_Fetched] | None = None
+        self._was_large = False
         self._seen = Seen()
         self._manifest: dict[tuple[Any, ...], str] = {}
         self._repeat_s = 0.0
@@ -84,10 +88,15 @@ class Scraper(Standing):
     def poll(self) -> Batch:
         """What came since the last call; begins a scrape when one is due. Never waits."""
         batch = Batch()
+        if self._was_large:  # its rows were written since
+            self._was_large = False
+            give_back()
         if self._running is not None and self._running.done:
             running, self._running = self._running, None
             try:
-                self._take(running.result(), batch)
+                fetched = running.result()
+                self._was_large = len(fetched.reply.body) > LARGE_BYTES
+                self._take(fetched, batch)
             except FetchError as error:
                 self._turn("failed", f"{self.url}: {error}{self._last()}", batch)
         if self._running is None and self._clock.monotonic_s() >= self._next_s - SLACK_S:
