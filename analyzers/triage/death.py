@@ -15,13 +15,19 @@ _MAYBE_MEMORY = re.compile(
     r"|\b(?:executor|workers?|child process|subprocess)\b[^.\n]{0,40}\b(?:failed|exited|crashed|terminated)\b"
 )
 """Words of what also follows when memory runs out somewhere else: a peer is gone, a device does not answer."""
+_ANOTHER = re.compile(
+    r"(?i)address already in use|\bEADDRINUSE\b|permission denied|name or service not known|failure in name resolution"
+    r"|certificate verify failed"
+)
+"""Reasons of their own, though sockets or devices are spoken of."""
 
 
 def told(row: EvidenceRow) -> bool:
     """Whether the row names a reason that is none of memory."""
     if row["what"] != "death" or row["name"] != "exception":
         return False
-    return row["reason"] is not None or _MAYBE_MEMORY.search(row["message"] or "") is None
+    message = row["message"] or ""
+    return row["reason"] is not None or _ANOTHER.search(message) is not None or _MAYBE_MEMORY.search(message) is None
 
 
 def stated(row: EvidenceRow) -> list[EvidenceRow]:

@@ -55,6 +55,9 @@ def assess(case: Case) -> Assessment:
     if not frames and layer:
         says = f"a layer asked for it, for more than one token of each sequence takes: {frame_words(layer)}"
         result.add(says, 0.6, layer)
+    pool = case.frames_of("any", "pool")[:1]
+    if not frames and pool and case.stage == "serving":
+        result.add("the pool of a batch's temporary buffers was to grow: no batch before had needed as much", 0.6, pool)
     usage = case.ask("kv_usage")
     if batch is None or not batch["prefill_tokens"]:
         _prompt_load(case, result, usage)

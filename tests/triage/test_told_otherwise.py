@@ -197,3 +197,38 @@ def test_a_rank_that_waits_for_others_that_are_there_hangs(log: str, verdict: st
     )
     assert found.verdict == verdict
     assert found.survived is False
+
+
+POOL = "CUDA error: out of memory\n  current device: 0, in function {0} at /src/ggml/src/ggml-cuda.cu:291\n  ggml_cuda_device_malloc(&ptr, look_ahead_size, device)\n"
+
+
+@pytest.mark.parametrize("function", ["alloc", "ggml_cuda_pool_malloc_vmm"])
+@pytest.mark.parametrize(("before", "oom_class"), [(READY + TASK, "prefill_spike"), ("", None)], ids=["serving", "alone"])
+def test_a_pool_grows_for_a_batch_larger_than_any_before(function: str, before: str, oom_class: str | None) -> None:
+    assert first(before + POOL.format(function)).oom_class == oom_class
+
+
+@pytest.mark.parametrize(
+    "says", ["Insufficient VRAM for model and cache", "Insufficient VRAM in split for model and cache"]
+)
+def test_exllama_s_loaders_say_that_they_load(says: str) -> None:
+    assert first(f"ERROR: RuntimeError: {says}\n").oom_class == "load_time"
+
+
+LISTENS = traceback(
+    ("/pkg/vllm/v1/worker/gpu_worker.py", "init_device", "init_worker_distributed_environment("),
+    ("/pkg/torch/distributed/rendezvous.py", "_create_c10d_store", "return TCPStore("),
+    ends="torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. {0}",
+)
+FAILED = (
+    "(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n"
+)
+
+
+@pytest.mark.parametrize("prefix", ["", "(EngineCore_0 pid=892) ", "(Rollout pid=891) (EngineCore_0 pid=892) "])
+@pytest.mark.parametrize(
+    ("reason", "verdict"), [("name: EADDRINUSE, message: address already in use", "not_oom"), ("socket closed", None)]
+)
+def test_a_port_in_use_is_no_lack_of_memory(prefix: str, reason: str, verdict: str | None) -> None:
+    log = LISTENS.format(reason).splitlines()
+    assert first("".join(f"{prefix}{line}\n" for line in log) + FAILED).verdict == verdict

@@ -250,6 +250,9 @@ class Lines:
         """A line without a header: it may still say which process printed it."""
         text = record.text
         process = PROCESS.match(text) if text[:1] in "([" else None
+        host = _host(process)
+        while process is not None and (inner := PROCESS.match(text, process.end())) is not None:
+            process = inner  # Ray names its actor before the name that the engine's own process has
         start = text.find(_TRACEBACK)
         if start > 0 and process is None:
             self._prefixes.propose(text[:start])
@@ -266,7 +269,7 @@ class Lines:
             ts=moment[0] if moment is not None else None,
             ts_quality=moment[1] if moment is not None else "none",
             worker=record.worker,
-            node=record.node or _host(process),
+            node=record.node or host,
             repeats=record.repeats,
         )
 

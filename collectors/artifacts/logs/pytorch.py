@@ -183,7 +183,8 @@ def exception(error_type: str, message: str, functions: frozenset[str]) -> Fact 
     if budget is not None:
         return _over_budget(size(budget[1], "MiB"), size(budget[2], "MiB"), size(budget[3], "MiB"), message)
     if "Insufficient VRAM" in message:
-        fields = {"resource": "device", "api": "engine", "error_type": "RuntimeError", "message": message[:2000]}
+        # ExLlama's loaders say so, of the weights and of the cache that each layer brings.
+        fields = {"resource": "device", "api": "engine", "error_type": "weights_buffer", "message": message[:2000]}
         return Fact("oom", fields)
     if "out of resource: shared memory" in message:
         return Fact("fault", {"code": "kernel_resources", "detail": message[:1000], "fatal": None})

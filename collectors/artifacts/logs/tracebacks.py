@@ -26,8 +26,9 @@ MAX_WAIT = 64
 MAX_GAP = 1000
 """Lines of others that may stand between two lines of a traceback before its exception line."""
 
-_FRAME = re.compile(r'^\s*File \\?"([^"]{1,1000}?)\\?", line (\d{1,9})(?:, in (.{1,300}))?')
-"""Older TGI launchers print what a shard wrote as a quoted text, line by line: the quotes in it are escaped."""
+_FRAME = re.compile(r'^\s*(?:File )?\\?"([^"]{1,1000}?)\\?", line (\d{1,9})(?:, in (.{1,300}))?')
+"""Older TGI launchers print what a shard wrote as a quoted text, line by line: the quotes in it are escaped. Loggers that
+wrap at the terminal's width, such as TabbyAPI's, break behind the first word."""
 _RAY = re.compile(r"ray::[\w.]{1,200}\(\) \(pid=\d{1,10}")
 """Ray prints the frames of a task below its name, without Python's own first line."""
 _BOX = re.compile(r"^\W{0,4}[\u2500\u256d+-]{4,} Traceback \(most recent call last\)")
@@ -134,7 +135,7 @@ class Assembler:
             done += self._begin(keys, Traceback(record, record.line, notebook=_NOTEBOOK.match(text) is not None))
             return True, done
         current = self._open.get(keys[0])
-        if current is None and headless and (frame := _FRAME.match(text)) is not None and frame[3]:
+        if current is None and headless and (frame := _FRAME.match(text)) is not None and frame[3] and "File" in frame[0]:
             current = Traceback(record, record.line, headless=True)
             done += self._begin(keys, current)
         if current is None:
