@@ -35,7 +35,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_was_planted_is_found_and_nothing_else(fleet: Path) -> None:
-    command = ("triage", f"{fleet}/rec/**", "--engine", "local", "--jobs", "2", "--findings", f"{fleet}/findings")
+    command = ("triage", f"{fleet}/rec/**", "--engine", "local", "--jobs", "1", "--findings", f"{fleet}/findings")
     first = oomctl(*command, "--json")
     assert first.code == 0, first.err
     assert f"judged {WORKERS * HOURS + 1} of {WORKERS * HOURS + 1} units; 0 were known" in first.err
@@ -47,7 +47,7 @@ def test_what_was_planted_is_found_and_nothing_else(fleet: Path) -> None:
     assert dict(rows) == CLASSES and len(rows) == len(CLASSES)
     dates = duckdb.execute(f"SELECT DISTINCT date::VARCHAR FROM {table} ORDER BY ALL").fetchall()
     assert dates == [("2026-03-11",), ("2026-03-12",)]
-    again = oomctl(*command, "--json", "--jobs", "1", "--fail-on", "warm_up")
+    again = oomctl(*command, "--json", "--fail-on", "warm_up")
     assert f"judged 1 of {WORKERS * HOURS + 1} units" in again.err, "what could not be read is tried again"
     assert (again.code, again.out) == (1, first.out)
     assert oomctl("fleet", f"{fleet}/findings", "--json").out == first.out
@@ -100,7 +100,7 @@ def test_another_analyzer_judges_again(fleet: Path, tmp_path: Path, monkeypatch:
 
 def test_a_unit_whose_process_dies_is_tried_again_and_costs_no_other(tmp_path: Path) -> None:
     names = ["a", "once", "b", "poison", "c"]
-    judged = dict(engines.local((Unit(str(tmp_path), name, None, "1") for name in names), dies, 1))
+    judged = dict(engines.local((Unit(str(tmp_path), name, None, "1") for name in names), dies, 2))
     assert {unit.path: rows[0]["outcome"] for unit, rows in judged.items()} == {
         "a": "clean", "once": "clean", "b": "clean", "poison": "unreadable", "c": "clean",
     }  # fmt: skip

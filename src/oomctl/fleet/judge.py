@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Finding = dict[str, Any]
 """A row of `oomctl.schemas.fleet.FINDINGS`; what it lacks is NULL."""
 
-JUDGES = ("schemas", "collectors", "queries", "analyzers")
+JUDGES = ("schemas", "collectors", "queries", "analyzers", "fleet")
 """Packages that a verdict follows from."""
 HOUR = timedelta(hours=1)
 MOST_TOLD = 300
