@@ -20,8 +20,7 @@ FIGURES = ROOT / "benchmarks" / "figures.json"
 SHOWN = {
     "oomctl --help / python -c pass": "`--help` {} times a bare `python`",
     "oomctl triage, 42 lines / python -c pass": "triage of 42 lines {}",
-    "oomctl report, ten minutes of 8 ranks: s of CPU beyond triage": "a report of 8 ranks {} s more than their triage",
-    "oomctl triage, 200 MB / one pass of re": "of 200 MB {} times a pass of `re`",
+    "oomctl triage, 200 MB / one pass of re": "of 200 MB {} passes of `re`",
 }
 COSTS = re.compile(r"- There: what it costs.*?\n(?=- |\n)", re.DOTALL)
 
@@ -39,7 +38,7 @@ def _costs() -> str:
         if (row := rows.get(name)) is not None and row.value is not None
     ]
     assert told, "figures.json has none of the figures that are shown"
-    where = f"{machine['cores']} cores under a load of {machine['load']:.0f}"
+    where = f"{machine['cores']} cores under a load of {machine['load']:.0f} to {machine['load_at_end']:.0f}"
     text = f"- There: what it costs, by `make bench` ({where}; limits in brackets): {', '.join(told)}."
     return textwrap.fill(text, 126, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False) + "\n"
 
