@@ -156,8 +156,7 @@ def _basis(case: Case, verdict: Verdict | None) -> list[Evidence]:
     silence = silent.of(case)
     if silence is not None:
         found = [statement(silence.says, "host" if silent.about_host(case) else "undetermined", 0.5, [root])]
-        heard = silent.all_heard(case)
-        if heard:
+        if heard := silent.all_heard(case):
             found.append(
                 statement("the other processes wrote as it gave up: none of them is gone", "not_oom", 0.6, heard[:3])
             )
