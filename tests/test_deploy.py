@@ -1,5 +1,6 @@
 """deploy/: as far as it can be held to the code without a cluster, a builder or a booted systemd."""
 
+import os
 import re
 import shlex
 import shutil
@@ -84,6 +85,29 @@ def test_shell_in_manifests_and_the_unit_is_shell() -> None:
         subprocess.run(["sh", "-n", "-c", script], check=True, timeout=10)
 
 
+def test_the_daemonset_records_each_life_once_and_again_where_its_recorder_ended(tmp_path: Path) -> None:
+    """GIVEN its script and a stand-in WHEN it goes round twice THEN one recorder a life, and a new one once it ended."""
+    (script,) = (args for each in _containers() if "flock" in (args := each["args"][0]))
+    (tmp_path / "oomctl").write_text(
+        '#!/bin/sh\nif [ "$2" = --format ]; then printf "pid,engine\\n$LIFE,vllm\\n"; exit; fi\n'
+        'echo "$2 $4" >> "$DONE"; trap "exit 0" TERM; sleep $LASTS & wait $!\n'
+    )
+    (tmp_path / "oomctl").chmod(0o755)
+    (tmp_path / "run").mkdir()
+    rounds = script.replace("/recordings", str(tmp_path)).replace("/run/oomctl", str(tmp_path / "run"))
+    rounds = rounds.replace("while true", "for round in 1 2").replace("sleep 30", "sleep 1").replace("sleep 5", "sleep 0")
+    rounds = rounds.replace("/tmp/$life", f"{tmp_path}/$life")
+    for lasts, expected in (("20", 1), ("0", 2)):
+        done = tmp_path / f"done-{lasts}"
+        environment = {
+            "PATH": f"{tmp_path}:/usr/bin:/bin", "LIFE": str(os.getpid()), "DONE": str(done), "LASTS": lasts,
+        }  # fmt: skip
+        process = subprocess.Popen(["sh", "-c", f"{rounds}\nkill -TERM $$"], env=environment, start_new_session=True)
+        process.wait(60)
+        begun = (Path("/proc/self/stat").read_text().rpartition(") ")[2]).split()[19]
+        assert done.read_text().splitlines() == [f"{os.getpid()} {tmp_path}/{os.getpid()}-{begun}"] * expected
+
+
 def _told() -> list[str]:
     """All commands of oomctl that deploy/ runs, each a line."""
     scripts = [script for each in _containers() for script in each["args"]] + [_unit()["ExecStart"]]
@@ -106,7 +130,7 @@ def test_the_configuration_of_the_sidecar_is_one(tmp_path: Path) -> None:
 
 
 def test_variables_that_are_set_are_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    agents = {"OOMCTL_RING", "OOMCTL_CONFIG", "POD_NAME"}
+    agents = {"OOMCTL_RING", "OOMCTL_CONFIG", "POD_NAME", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"}
     for container in _containers():
         for entry in container.get("env", []):
             if entry["name"] not in agents:
