@@ -44,21 +44,23 @@ class Ring:
         make: Called at the first record.
 
     Attributes:
+        capacity: Slots.
+        view: The bytes of the file, from the first record on.
         path: The file, where there is one.
         place: Of the last slot.
         spilled: Slots so far that continued a record.
     """
 
-    __slots__ = ("_capacity", "_make", "_map", "path", "place", "spilled")
+    __slots__ = ("_make", "capacity", "path", "place", "spilled", "view")
 
     def __init__(self, capacity: int, make: Making) -> None:
-        self._capacity = capacity
+        self.capacity = capacity
         self._make = make
         self.forget()
 
     def forget(self) -> None:
         """Leave the file to the process that made it."""
-        self._map: memoryview | None = None
+        self.view: memoryview | None = None
         self.spilled = 0
         self.place = 0
         self.path: Path | None = None
@@ -66,7 +68,7 @@ class Ring:
     @property
     def active(self) -> bool:
         """Whether the control byte says: record. A ring that has no file yet counts as active."""
-        view = self._map
+        view = self.view
         return view is None or view[CONTROL_OFFSET] == 1
 
     def append(self, slot: bytes) -> None:
@@ -75,12 +77,12 @@ class Ring:
         Args:
             slot: From the kind's `pack`, for `place + 1`.
         """
-        view = self._map
+        view = self.view
         if view is None and (view := self._open()) is None:
             return
         try:
             place = self.place + 1
-            at = HEADER_BYTES + place % self._capacity * SLOT_BYTES
+            at = HEADER_BYTES + place % self.capacity * SLOT_BYTES
             # One copy of the whole: a slot that is filled in several stores can be torn in more places.
             view[at : at + SLOT_BYTES] = _pack_whole(adler32(slot), slot)
             self.place = place
@@ -97,7 +99,7 @@ class Ring:
         Returns:
             As `active`, which costs least here.
         """
-        view, capacity = self._map, self._capacity
+        view, capacity = self.view, self.capacity
         if view is None and (view := self._open()) is None:
             return True
         try:
@@ -132,15 +134,15 @@ class Ring:
                 self._write_long(kind, tail, values)
         except struct.error:
             # A value out of its format's range.
-            if self._map is not None or self._open() is not None:
+            if self.view is not None or self._open() is not None:
                 self._count(DROPPED_OFFSET)
 
     def _write_long(self, kind: RecordKind, tail: bytes, values: tuple[float, ...]) -> None:
         """The continuations go first, so that a reader that sees the head sees all."""
-        view = self._map
+        view = self.view
         if view is None and (view := self._open()) is None:
             return
-        limit = min(MAX_PARTS, self._capacity - 1) * BODY_BYTES
+        limit = min(MAX_PARTS, self.capacity - 1) * BODY_BYTES
         flags = FLAG_CUT if len(tail) - kind.room > limit else 0
         rest = tail[kind.room : kind.room + limit]
         parts = -(-len(rest) // BODY_BYTES)
@@ -157,7 +159,7 @@ class Ring:
             self._count(DROPPED_OFFSET)
 
     def _store(self, view: memoryview, place: int, slot: bytes) -> None:
-        at = HEADER_BYTES + place % self._capacity * SLOT_BYTES
+        at = HEADER_BYTES + place % self.capacity * SLOT_BYTES
         view[at : at + SLOT_BYTES] = _pack_whole(adler32(slot), slot)
 
     def count_error(self) -> None:
@@ -166,16 +168,16 @@ class Ring:
 
     def close(self) -> None:
         """Note that the process ended in order."""
-        if self._map is not None:
-            self._map[STATE_OFFSET] = 1
+        if self.view is not None:
+            self.view[STATE_OFFSET] = 1
 
     def _count(self, offset: int, by: int = 1) -> None:
-        view = self._map
+        view = self.view
         if view is not None:
             COUNTER.pack_into(view, offset, COUNTER.unpack_from(view, offset)[0] + by)
 
     def _open(self) -> memoryview | None:
         made = self._make()
         if made is not None:
-            self._map, self.path = memoryview(made[0]), made[1]
-        return self._map
+            self.view, self.path = memoryview(made[0]), made[1]
+        return self.view

@@ -25,6 +25,8 @@ class SchedulerWatch:
         settings: What is wanted.
     """
 
+    __slots__ = ("_attached", "_deferred", "_patches", "_ring", "_steps", "_timelines", "guard", "scheduler")
+
     def __init__(self, scheduler: Any, rings: Rings, settings: Settings) -> None:
         self.scheduler = scheduler
         self.guard = Guard(rings, self.detach)

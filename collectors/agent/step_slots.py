@@ -1,10 +1,11 @@
 """The records of one step, which lie ready in memory and go into the ring together."""
 
+from typing import Any
 from zlib import adler32
 
 from oomctl.collectors.agent.decode import offset_of
 from oomctl.collectors.agent.kinds import KV_POOL, REQUEST, STEP
-from oomctl.collectors.agent.layout import CHECKSUM, SLOT_BYTES, RecordKind
+from oomctl.collectors.agent.layout import CHECKSUM, CONTROL_OFFSET, HEADER_BYTES, SLOT_BYTES, RecordKind
 from oomctl.collectors.agent.pools import PoolTotals
 from oomctl.collectors.agent.requests import Followed
 from oomctl.collectors.agent.ring import Ring
@@ -12,6 +13,9 @@ from oomctl.collectors.agent.ring import Ring
 Growth = list[tuple[Followed, int, int, int, int, int, int]]
 """Requests that got blocks: who, the event, how many it holds then, how many of them are new, the tokens that it was
 scheduled for, and its computed and output tokens."""
+Flight = tuple[Any, int, int, int, int, int, int, int, int, Growth]
+"""A step between its scheduling and its output: its SchedulerOutput, step_id, prefill, decode and cached tokens, running
+and waiting requests, logits positions, when it began, and who grew. Bare, because a class of its own is slow to make."""
 MAX_GROWN = 30
 """Of more in one step, the others are written one by one."""
 
@@ -68,23 +72,20 @@ class StepSlots:
             body[:] = pool.slot()
         self._counters = b""
 
-    def put(
-        self, growth: Growth, step_id: int, prefill: int, decode: int, cached: int, running: int, waiting: int,
-        positions: int, took_us: int, now_ns: int, counters: bytes, dumped: int,
-    ) -> bool:  # fmt: skip
+    def put(self, flight: Flight, now_ns: int, counters: bytes, dumped: int) -> bool:
         """Write a step that is over, its pools, and who grew in it.
 
         Args:
-            growth: Who.
-            step_id: As STEP has it, likewise the next.
-            counters: The last four values of KV_POOL, packed.
+            flight: The step.
             now_ns: On the monotonic clock.
+            counters: The last four values of KV_POOL, packed.
             dumped: 1 if it failed, else NULL.
 
         Returns:
             Whether the ring is to be written on.
         """
         words, longs = self._words, self._longs_4
+        _, step_id, prefill, decode, cached, running, waiting, positions, started_ns, growth = flight
         longs[_STEP_ID] = step_id
         # As STEP and KV_POOL have them, one after the other.
         at = _PREFILL
@@ -94,7 +95,7 @@ class StepSlots:
         words[at + 3] = running
         words[at + 4] = waiting
         words[at + 5] = positions
-        words[at + 6] = took_us
+        words[at + 6] = (now_ns - started_ns) // 1000
         self._bytes[_DUMPED] = dumped
         if counters is not self._counters:
             self._count(counters)
@@ -124,7 +125,15 @@ class StepSlots:
             at += _WORDS
             long_at += _LONGS
             slot += 1
-        return ring.extend(self._bytes[: end * SLOT_BYTES])
+        view, at = ring.view, (ring.place + 1) % ring.capacity
+        if view is None or at + end > ring.capacity:
+            return ring.extend(self._bytes[: end * SLOT_BYTES])
+        # As `extend` does it, which costs 1 us more to call.
+        at = HEADER_BYTES + at * SLOT_BYTES
+        size = end * SLOT_BYTES
+        view[at : at + size] = self._bytes[:size]
+        ring.place = place
+        return view[CONTROL_OFFSET] == 1
 
     def _grew(self, growth: Growth, step_id: int) -> int:
         """Fill the slots of requests that got blocks; where they end."""

@@ -9,7 +9,7 @@ from oomctl.collectors.agent.kinds import COLLECTOR, OOM, RESOURCES, TRANSFER, T
 from oomctl.collectors.agent.layout import NULL_I64, NULL_U8, pack_texts
 from oomctl.collectors.agent.pools import PoolTotals, find_pools
 from oomctl.collectors.agent.ring import Ring
-from oomctl.collectors.agent.step_slots import Growth, StepSlots
+from oomctl.collectors.agent.step_slots import Flight, StepSlots
 from oomctl.collectors.agent.tables import BlockTables
 from oomctl.collectors.agent.timelines import Timelines
 
@@ -19,11 +19,6 @@ MAX_FLIGHTS = 16
 """Steps that may be between schedule and update_from_output; more have lost their end."""
 
 _monotonic_ns = time.monotonic_ns
-
-
-Flight = tuple[Any, int, int, int, int, int, int, int, int, Growth]
-"""A step between its scheduling and its output: its SchedulerOutput, step_id, prefill, decode and cached tokens, logits
-positions, running and waiting requests, when it began, and who grew. Bare, because a class of its own is slow to make."""
 
 
 class StepRecorder:
@@ -46,7 +41,7 @@ class StepRecorder:
 
     # Slots lie in one piece.
     __slots__ = (
-        "_admissions", "_clock_due_ns", "_counts", "_due", "_earlier", "_flight", "_followed", "_guard",
+        "_admissions", "_clock_due_ns", "_counts", "_due", "_earlier", "_flight", "_followed", "_guard", "_more_due_ns",
         "_prompt_logprobs", "_prompting", "_ring", "_scheduler", "_slots", "_tables", "_timelines", "_told_preempted",
         "_transfers", "pools",
     )  # fmt: skip
@@ -66,6 +61,7 @@ class StepRecorder:
         self._earlier: list[Flight] = []
         self._told_preempted = 0
         self._clock_due_ns = 0
+        self._more_due_ns = 0
         # A version without the attribute may have a connector somewhere else.
         self._transfers = getattr(scheduler, "connector", True) is not None
         # With one, who ended may wait for a transfer among `requests`.
@@ -82,10 +78,12 @@ class StepRecorder:
 
     def adopt(self) -> None:
         """Requests that were there before."""
+        self._more_due_ns = 0
         self._admissions.adopt()
 
     def preempted(self, request_id: str, computed_tokens: int) -> None:
         """A running request went back to the queue, and lost what was computed."""
+        self._more_due_ns = 0
         self._admissions.preempted(request_id, computed_tokens)
 
     def ended(self, request_id: str) -> None:
@@ -121,7 +119,7 @@ class StepRecorder:
         if self._flight is not None:
             self._earlier = [*self._earlier[1 - MAX_FLIGHTS :], self._flight]
         decode = output.total_num_scheduled_tokens - prefill
-        self._flight = output, step_id, prefill, decode, hits, positions, running, waiting, started_ns, growth
+        self._flight = output, step_id, prefill, decode, hits, running, waiting, positions, started_ns, growth
         if resumed:
             self.tell_growth()
 
@@ -130,6 +128,7 @@ class StepRecorder:
         followed = self._followed
         for new in output.scheduled_new_reqs:
             if new.req_id in followed:
+                self._more_due_ns = 0
                 again = self._admissions.was_preempted(new.req_id)
                 self._timelines.began(new, again, output.num_scheduled_tokens[new.req_id])
         for request_id in output.scheduled_cached_reqs.resumed_req_ids:
@@ -160,25 +159,27 @@ class StepRecorder:
             self._flight = None
         elif (flight := self._landed(output)) is None:
             return ring.active
-        _, step_id, prefill, decode, hits, positions, running, waiting, started_ns, growth = flight
+        now_ns = _monotonic_ns()
+        active = self._slots.put(flight, now_ns, self._admissions.counters, dumped)
         for pool in self.pools:
             if pool.expected_free != pool.queue.num_free_blocks:
                 self.tell_mismatch(pool)
-        now_ns = _monotonic_ns()
-        active = self._slots.put(
-            growth, step_id, prefill, decode, hits, running, waiting, positions, (now_ns - started_ns) // 1000, now_ns,
-            self._admissions.counters, dumped,
-        )  # fmt: skip
-        if self._timelines.awaiting:
-            self._timelines.first_tokens(step_id)
+        if now_ns > self._more_due_ns:
+            self._tell_more(flight[1], result, now_ns)
+        return active
+
+    def _tell_more(self, step_id: int, result: Any, now_ns: int) -> None:
+        """What few steps have, behind one test: to look for each of it in every step costs 1 us."""
+        self._timelines.first_tokens(step_id)
         if self._admissions.preempted_requests != self._told_preempted:
             self._tell_preemptions()
         if self._transfers:
             self._tell_transfers(getattr(result, "kv_connector_output", None))
         if now_ns > self._clock_due_ns:
             self._clock_due_ns = now_ns + CLOCK_NS
-            ring.write(COLLECTOR, pack_texts("agent", "ok"), NULL_I64, self._guard.errors, time.time_ns())
-        return active
+            self._ring.write(COLLECTOR, pack_texts("agent", "ok"), NULL_I64, self._guard.errors, time.time_ns())
+        again = self._timelines.awaiting or self._transfers
+        self._more_due_ns = 0 if again else self._clock_due_ns
 
     def _landed(self, output: Any) -> Flight | None:
         """The flight of a step after which others were scheduled."""

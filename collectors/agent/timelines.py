@@ -24,6 +24,8 @@ class Timelines:
         awaiting: Those of them that have no output token yet.
     """
 
+    __slots__ = ("_ring", "_sampler", "_scheduler", "_tables", "awaiting", "followed", "step_id")
+
     def __init__(self, scheduler: Any, ring: Ring, tracked_requests: int, tables: BlockTables) -> None:
         self._scheduler = scheduler
         self._ring = ring

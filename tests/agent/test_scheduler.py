@@ -175,3 +175,24 @@ def test_paused_it_is_gone_and_resumed_it_takes_over_who_is_there(engine: Engine
     assert engine.line("a")[3:] == [("scheduled", 3, 2), ("first_token", 3, 3)]
     assert engine.rows("step")[-1]["prefill_tokens"] == 2, "it was in the midst of its prompt"
     engine.assert_pool_is_right()
+
+
+def test_steps_that_overlap_each_have_their_own_figures(engine: Engine) -> None:
+    """As with asynchronous scheduling: the next step is scheduled before the output of the one before is there."""
+    engine.scheduler.budget["a"] = 4
+    engine.scheduler.add_request(Request("a"))
+    first = engine.scheduler.schedule()
+    engine.scheduler.budget.clear()
+    second = engine.scheduler.schedule()
+    engine.scheduler.add_request(Request("b"))
+    third = engine.scheduler.schedule()
+    for output in (first, second, third):
+        engine.scheduler.update_from_output(output, ())
+    steps = engine.rows("step")
+    assert [(row["step_id"], row["prefill_tokens"], row["decode_tokens"]) for row in steps] == [
+        (1, 4, 0),
+        (2, 0, 1),
+        (3, 1, 1),
+    ]
+    assert [row["running_requests"] for row in steps] == [1, 1, 2]
+    assert engine.line("a")[-1] == ("blocks_changed", 2, 2)
