@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from oomctl.collectors.recorder.folder import KEPT, Folder
-from oomctl.collectors.recorder.live import LiveReader
+from oomctl.collectors.recorder.live_reader import LiveReader
 from oomctl.schemas import storage
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.rows import Row

@@ -15,7 +15,8 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from oomctl.collectors.recorder.live import MAGIC, SUFFIX, LiveReader, State, apply
+from oomctl.collectors.recorder.live import MAGIC, SUFFIX, State, apply
+from oomctl.collectors.recorder.live_reader import LiveReader
 from oomctl.schemas.errors import ExitCode, OomctlError
 
 KEPT = "kept.parquet"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from oomctl.collectors.recorder.contents import load, odd_rows, streams_of
 from oomctl.collectors.recorder.folder import Folder
-from oomctl.collectors.recorder.live import LiveReader
+from oomctl.collectors.recorder.live_reader import LiveReader
 from oomctl.inputs import Report, label
 from oomctl.schemas import storage, verdict
 from oomctl.schemas.errors import OomctlError

@@ -32,7 +32,8 @@ from oomctl.collectors.live.kv_events.index import Index
 from oomctl.collectors.live.kv_events.polled import Polled
 from oomctl.collectors.live.otlp.inbox import Inbox, Refused
 from oomctl.collectors.live.prometheus.scraper import Scraper
-from oomctl.collectors.recorder.live import FRAME, MAGIC, Frame, Header, LiveReader
+from oomctl.collectors.recorder.live import FRAME, MAGIC, Frame, Header
+from oomctl.collectors.recorder.live_reader import LiveReader
 from oomctl.collectors.recorder.slots import KEPT, kept
 from oomctl.config import file
 from oomctl.pipeline import open_inputs

@@ -21,7 +21,7 @@ from typing import Any
 
 from oomctl.collectors.agent.reader import read_ring, ring_paths
 from oomctl.collectors.recorder.folder import Folder
-from oomctl.collectors.recorder.live import LiveReader
+from oomctl.collectors.recorder.live_reader import LiveReader
 from oomctl.collectors.recorder.loop import Recorder
 from oomctl.collectors.recorder.settings import Settings
 from oomctl.collectors.recorder.store import Store

@@ -20,10 +20,10 @@ from oomctl.collectors.recorder.live import (
     MAX_ROWS,
     Frame,
     Header,
-    LiveReader,
     LiveWriter,
     apply,
 )
+from oomctl.collectors.recorder.live_reader import LiveReader
 from oomctl.collectors.recorder.slots import WIDTH
 from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.rows import Row

@@ -15,7 +15,8 @@ import pytest
 
 from oomctl.cli.app import run
 from oomctl.collectors.recorder.folder import Folder
-from oomctl.collectors.recorder.live import FORMAT_VERSION, LiveReader
+from oomctl.collectors.recorder.live import FORMAT_VERSION
+from oomctl.collectors.recorder.live_reader import LiveReader
 from oomctl.schemas.common import COMMON
 from oomctl.schemas.events import KINDS
 from oomctl.schemas.version import SCHEMA_VERSION, VERSION_KEY
