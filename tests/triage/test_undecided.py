@@ -26,7 +26,7 @@ def changes(found: Incident) -> list[str | None]:
 # A layer that asks for more than one token of each request takes
 
 
-@pytest.mark.parametrize(("most", "requested", "decided"), [(64, 6 * GIB, True), (512, GIB, False), (64, 200 * MIB, False)])
+@pytest.mark.parametrize(("most", "requested", "decided"), [(64, 6 * GIB, True), (512, GIB, False), (64, 100 * MIB, False)])
 def test_a_layer_asks_for_more_than_decoding_could_take(most: int, requested: int, decided: bool) -> None:
     table = serving(max_num_seqs=most).stack(LAYER).oom(**tables.figures(requested=requested, free=100 * MIB))
     assert table.root().oom_class == ("prefill_spike" if decided else None)
@@ -34,7 +34,7 @@ def test_a_layer_asks_for_more_than_decoding_could_take(most: int, requested: in
 
 def test_without_a_limit_what_was_seen_to_run_counts_twice() -> None:
     assert serving().stack(LAYER).oom(**tables.figures(requested=GIB, free=100 * MIB)).root().oom_class == "prefill_spike"
-    few = tables.figures(requested=30 * MIB, free=10 * MIB)
+    few = tables.figures(requested=15 * MIB, free=10 * MIB)
     assert serving().stack(LAYER).oom(**few).root().oom_class is None
 
 
