@@ -43,12 +43,15 @@ def test_ray_and_local_processes_find_the_same_in_a_bucket(bucket: str, tmp_path
     assert "judged 0 of 3 units" in again.err and again.out == local.out
 
 
-def test_a_ray_task_that_is_killed_is_tried_again_and_costs_no_other(tmp_path: Path) -> None:
+def test_a_ray_task_that_is_killed_is_tried_again_and_costs_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     names = ["a", "once", "b", "poison", "c"]
     judged = dict(engines.ray((Unit(str(tmp_path), name, None, "1") for name in names), dies, jobs=2))
     assert {unit.path: found[0]["outcome"] for unit, found in judged.items()} == {
         "a": "clean", "once": "clean", "b": "clean", "poison": "unreadable", "c": "clean",
     }  # fmt: skip
+    assert capsys.readouterr().out == ""
 
 
 def test_a_bucket_that_is_not_there(bucket: str) -> None:

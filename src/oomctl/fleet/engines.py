@@ -9,10 +9,12 @@ import importlib
 import logging
 import multiprocessing
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import redirect_stdout
 from itertools import islice
 from typing import Any
 
@@ -93,6 +95,11 @@ def ray(units: Iterable[Unit], judge: Judge, address: str | None = None, jobs: i
     Raises:
         OomctlError: If Ray is not installed, or the cluster cannot be reached.
     """
+    with redirect_stdout(sys.stderr):  # Ray tells there of a worker that died; what is printed is ours
+        yield from _ray(units, judge, address, jobs)
+
+
+def _ray(units: Iterable[Unit], judge: Judge, address: str | None, jobs: int | None) -> Judged:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         api: Any = importlib.import_module("ray")
