@@ -10,6 +10,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +85,22 @@ def test_ten_steps_and_again(load: None, engine: Path, model: Path, agent_site: 
     assert json.loads(compared.out)["same_rate"] is True
 
 
+@contextmanager
+def ending(process: "subprocess.Popen[bytes]") -> Iterator["subprocess.Popen[bytes]"]:
+    """An experiment that does not outlive its test."""
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            process.wait(60)
+
+
+def name_of(pid: int) -> str:
+    """As the kernel has it: 15 characters."""
+    return Path(f"/proc/{pid}/comm").read_text("utf-8")
+
+
 def one_step(folder: Path, number: int, rate_per_s: float, slo: Slo, command: str, **asked: float) -> Experiment:
     """One step of an experiment whose ramps kept a rate."""
     settings = Settings(root=folder, launch=command, url=None, slo=slo, try_s=10.0, **asked)  # type: ignore[arg-type]
@@ -133,16 +151,17 @@ def test_ctrl_c_then_a_death_in_step_5(load: None, engine: Path, model: Path, ag
             time.sleep(0.2)
         return process
 
-    process = begun("step 2: ")
-    process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130
+    with ending(begun("step 2: ")) as process:
+        assert any(name.startswith("VLLM::EngineCor") for name in map(name_of, processes(str(folder))))
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
     assert processes(str(folder)) == []
     assert [step.number for step in read_experiment(folder).steps] == [1]
 
-    process = begun("step 5: ")
-    core = next(pid for pid in processes(str(folder)) if "EngineCore" in Path(f"/proc/{pid}/comm").read_text("utf-8"))
-    os.kill(core, signal.SIGKILL)
-    assert process.wait(300) == 0, said.read_text("utf-8", "replace")
+    with ending(begun("step 5: ")) as process:
+        core = next(pid for pid in processes(str(folder)) if name_of(pid).startswith("VLLM::EngineCor"))
+        os.kill(core, signal.SIGKILL)
+        assert process.wait(300) == 0, said.read_text("utf-8", "replace")
     assert processes(str(folder)) == []
     found = read_experiment(folder)
     assert [(step.number, step.status) for step in found.steps][-1] == (5, "aborted")

@@ -35,13 +35,14 @@ def command(**options: object) -> str:
 
 
 def processes(marker: str) -> list[int]:
-    """Processes with this in their command line or environment, but for this one."""
+    """Processes with this in their command line or environment, but for this one; or in what they map, for an engine's core
+    writes its title over both, and its agent's rings are mapped."""
     found = []
     for folder in Path("/proc").iterdir():
         if not folder.name.isdecimal() or int(folder.name) == os.getpid():
             continue
         try:
-            if marker.encode() in (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes():
+            if any(marker.encode() in (folder / name).read_bytes() for name in ("cmdline", "environ", "maps")):
                 found.append(int(folder.name))
         except OSError:
             continue

@@ -112,7 +112,7 @@ def test_a_server_that_runs_is_not_restarted_and_nobody_says_that_it_was(tmp_pat
     ("options", "slo", "expected"),
     [
         ({"blocks": 31, "tpot": 0.02, "parallel": 64}, EASY, "kv_blocks"),
-        ({"blocks": 4001, "tpot": 0.02, "parallel": 1}, Slo(ttft_s=2.0, tpot_s=0.05), "slo"),
+        ({"blocks": 4001, "tpot": 0.01, "parallel": 1}, Slo(ttft_s=2.0, tpot_s=0.04), "slo"),
     ],
 )
 def test_memory_first_and_slo_first_are_told_apart(
@@ -169,6 +169,12 @@ def test_a_worker_that_dies_in_step_5_is_triaged_and_told(tmp_path: Path, monkey
     assert incident.report in (asked.root / "report.html").read_text(encoding="utf-8")
     with pytest.raises(OomctlError, match="another max_rate"):
         did(asked, 4, 5)
+
+
+def test_a_worker_that_dies_between_two_loads_of_a_step_is_told_too(tmp_path: Path) -> None:
+    found = went_on(settings(tmp_path, dies_after=5, parallel=64), 7, rate_per_s=16.0)
+    assert (found.steps[-1].status, found.steps[-1].reason) == ("aborted", "the worker is gone")
+    assert [incident.step for incident in found.incidents] == [7]
 
 
 def test_a_server_that_others_use_is_left_alone(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from threading import Event
 
@@ -43,7 +44,7 @@ class Life:
     watch: Watch
     ready_s: float | None = None
 
-    @property
+    @cached_property
     def model(self) -> tuple[str, int]:
         """What it calls its model, and the most tokens that it takes.
 

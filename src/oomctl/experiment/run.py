@@ -16,6 +16,7 @@ from oomctl.experiment.settings import Settings
 from oomctl.experiment.steps import STEPS, Outcome
 from oomctl.experiment.steps import Step as Doing
 from oomctl.schemas import whole
+from oomctl.schemas.errors import OomctlError
 from oomctl.schemas.experiment import Experiment, Step
 
 END_OF = ("device", "host")
@@ -92,11 +93,14 @@ def _outcome(doing: Doing, rig: Rig) -> tuple[Outcome, bool]:
         return Outcome("skipped", "the server was not launched here (--url)"), True
     try:
         outcome = doing.run(rig)
-    except NotPossible as why:
-        return Outcome("skipped", why.what), True
     except DiedEarly as early:
         rig.died.append(early.recorder)
         return Outcome("aborted", str(early)), False
+    except OomctlError as why:
+        # Of a worker that is gone, what else could not be had is no news.
+        if not rig.gone and not isinstance(why, NotPossible):
+            raise
+        outcome = Outcome("skipped", why.what)
     if rig.gone:
         rig.died.append(rig.life.recorder)
         return Outcome("aborted", "the worker is gone", outcome.figures, outcome.tries), False
