@@ -59,7 +59,7 @@ def test_a_fraction_in_the_settings_is_a_limit(settings_: dict[str, str], cause:
     assert (found.cause, found.short_bytes) == (cause, 0)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(programs(), st.integers(1, 120 * MIB), st.integers(0, 60), st.integers(0, 1))
 def test_it_fits_where_the_run_would_have_gone_on(
     program: tuple[str, int, list[tuple[int, int]]], size: int, free: int, stream: int
@@ -76,7 +76,7 @@ def test_it_fits_where_the_run_would_have_gone_on(
     assert (found.cause is None) == found.fits
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(programs(), st.integers(1, 120 * MIB), st.integers(0, 60))
 def test_margins_are_what_naive_reckoning_gives(
     program: tuple[str, int, list[tuple[int, int]]], size: int, free: int

@@ -106,7 +106,7 @@ def _merged(blocks: list[tuple[int, str]]) -> list[tuple[int, str]]:
     return merged
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(_HEAP, st.integers(2, 80))
 def test_equals_brute_force(heap: list[tuple[list[tuple[int, str]], int, int]], asked_mib: int) -> None:
     heap = [(_merged(blocks), stream, pool) for blocks, stream, pool in heap]

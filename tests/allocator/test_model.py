@@ -155,7 +155,7 @@ def run_program(kind: str, room: int, steps: list[tuple[int, int]]) -> Run:
     return run
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(programs())
 def test_no_sequence_of_requests_breaks_the_identities(program: tuple[str, int, list[tuple[int, int]]]) -> None:
     run = run_program(*program)
@@ -171,7 +171,7 @@ def test_no_sequence_of_requests_breaks_the_identities(program: tuple[str, int, 
         assert not any(one and other for one, other in itertools.pairwise(free))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(programs(), st.booleans())
 def test_a_history_is_followed_to_the_last_address(program: tuple[str, int, list[tuple[int, int]]], pools: bool) -> None:
     """From the state that is rewound to its beginning. The timeline is as exact, but for rests that were not split off."""
@@ -191,7 +191,7 @@ def test_a_history_is_followed_to_the_last_address(program: tuple[str, int, list
         assert list(timeline.allocated_bytes) == [active for _, active in run.totals]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(programs(), st.integers(0, 39))
 def test_the_state_at_any_event(program: tuple[str, int, list[tuple[int, int]]], cut: int) -> None:
     """Rewinding the whole history to an event gives what a snapshot taken there would have held."""

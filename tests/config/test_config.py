@@ -84,7 +84,7 @@ def test_show_says_where_each_value_came_from(
         ("[atach]\nminutes = 1", "unknown key 'atach' (oomctl.toml:2)", "did you mean attach?"),
         ("[triage.format]\nx = 1", "triage.format takes no table (oomctl.toml:2)", ""),
         ("[ledger]\npredict = 1", "ledger.predict takes a table (oomctl.toml:2)", ""),
-        ("[attach]\nbudget = 1", "attach.budget takes a text, not 1 (oomctl.toml:2)", ""),
+        ("[attach]\nscrape = 1", "attach.scrape takes a text, not 1 (oomctl.toml:2)", ""),
         ("[attach]\n\nminutes = true", "attach.minutes takes a number, not True (oomctl.toml:3)", ""),
         ("[attach]\nminutes = nan", "attach.minutes takes a number, not nan (oomctl.toml:2)", ""),
         ("[attach]\nminutes = 0", "attach.minutes is at least 0.1, not 0 (oomctl.toml:2)", ""),

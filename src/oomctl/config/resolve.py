@@ -87,7 +87,7 @@ def _from_file(known: Mapping[str, Setting], named: Path | None) -> Iterator[Set
                 raise _unknown_key(entry.path, [other.split(".") for other in known], entry.place)
             continue  # a table of ours that holds nothing
         if path is None and setting.key in ACTING:
-            hint = f"name the file with --config or {FILE_VARIABLE}; one that lies there may not run, call, let in or write"
+            hint = f"name the file with --config or {FILE_VARIABLE}; one that lies there may not run, call, write or delete"
             raise OomctlError(f"{name} may only stand in a file that is named ({entry.place})", hint, ExitCode.USAGE)
         _check(setting, entry.value, entry.place)
         yield Set(setting, entry.value, entry.place)

@@ -13,9 +13,10 @@ ACTING = frozenset(
         "otlp-endpoint", "url", "metrics", "kv-events", "address",
         "listen", "token-file",
         "output", "force", "emit", "html", "findings",
+        "budget", "age",
     }
 )  # fmt: skip
-"""What runs; whom it calls; what lets in; what writes: taken from a file that was named, never from one that lay there."""
+"""What runs; whom it calls; what lets in; what writes; what deletes: taken from a file that was named, never from one that lay there."""
 
 
 @dataclass(frozen=True)
