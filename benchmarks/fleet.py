@@ -35,6 +35,7 @@ MAKERS = 4
 LIMIT_GROWTH = 1.25
 """CPU time of a worker-hour among all, to one among a tenth of them."""
 LIMIT_MS, LIMIT_MIB = 100, 700
+"""The first where most hours are quiet: in a small fleet the planted ones are many."""
 
 
 def command(folder: Path, pattern: str, findings: str, engine: str) -> list[str]:
@@ -160,7 +161,7 @@ def measure(size: Size, ray: bool, at: str | None) -> Iterator[Result]:
         missed = len([one for one in wanted if one not in incidents])
         yield Result(f"planted incidents not found, of {len(wanted)} in {units:,} worker-hours", missed, 0)
         yield Result("incidents found and not planted", len(incidents) - (len(wanted) - missed), 0)
-        yield Result("ms of CPU of a worker-hour", 1000 * all_.cpu_s / units, LIMIT_MS)
+        yield Result("ms of CPU of a worker-hour", 1000 * all_.cpu_s / units, LIMIT_MS if units >= 1_000 else None)
         growth = (all_.cpu_s / units) / (few.cpu_s / few.judged)
         yield Result(f"the same, to one among {few.judged:,}", growth, LIMIT_GROWTH)
         peak_mib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
