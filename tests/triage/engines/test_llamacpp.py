@@ -185,7 +185,7 @@ CUDA error: out of memory
   current device: 0, in function alloc at //ml/backend/ggml/ggml/src/ggml-cuda/ggml-cuda.cu:424
   ggml_cuda_device_malloc(&ptr, look_ahead_size, device)
 //ml/backend/ggml/ggml/src/ggml-cuda/ggml-cuda.cu:84: CUDA error
-""", "oom", None),
+""", "oom", "prefill_spike"),
     Report("ollama: the runner is killed", OLLAMA + """\
 time=2025-04-29T12:31:28.521+02:00 level=ERROR source=sched.go:457 msg="error loading llama server" error="llama runner process has terminated: signal: killed"
 """, None, None, "host"),

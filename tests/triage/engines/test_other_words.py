@@ -130,6 +130,6 @@ def test_what_only_sounds_alike(line: str) -> None:
 
 
 def test_what_to_change_fits_the_platform() -> None:
-    assert [remedy.setting for remedy in first(HICACHE).remedies][:1] == ["--hicache-ratio 2"]
+    assert [remedy.setting for remedy in first(HICACHE).remedies] == ["--hicache-size 41", "--hicache-ratio 2"]
     assert not any("resources.limits" in (remedy.setting or "") for remedy in first(WINDOWS).remedies)
     assert first(NPU).phase == "serving"
