@@ -16,7 +16,8 @@ ACTING = frozenset(
         "budget", "age",
     }
 )  # fmt: skip
-"""What runs; whom it calls; what lets in; what writes; what deletes: taken from a file that was named, never from one that lay there."""
+"""What runs; whom it calls; what lets in; what writes; what deletes: taken from a file that was named, never from one that
+lay there."""
 
 
 @dataclass(frozen=True)
