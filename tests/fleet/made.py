@@ -82,6 +82,13 @@ def small_fleet(folder: Path, workers: int, hours: int, planted: Mapping[tuple[i
     return folder / "rec"
 
 
+def three_workers(folder: Path, first: str) -> Path:
+    """The store of three workers: one that does not start (`first` names it), one that preempts, one that is well."""
+    for worker, scenario in ((first, "warm_up_capture"), ("w1", "decode_preemption_storm"), ("w2", "healthy")):
+        export(record(folder / worker, "n", worker, {BEGIN: Hour(scenario)}), Store(str(folder / "rec")))
+    return folder / "rec"
+
+
 def _placed(hour: Hour, node: str, worker: str, first_us: int) -> list[Row]:
     """A scenario's rows as of a worker and an hour. A line that tells no time has that at which it was read."""
     shift_us, template = _template(hour.scenario, hour.engine, hour.rows, hour.seed)

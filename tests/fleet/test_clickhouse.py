@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from oomctl import queries
-from oomctl.fleet.store import Store
 from oomctl.pipeline import open_inputs
 from oomctl.schemas import ddl
 from oomctl.schemas.events import KINDS
-from tests.fleet.made import BEGIN, Hour, export, record
+from tests.fleet.made import three_workers
 from tests.queries.test_portable import PORTABLE, plain
 from tests.working_tree import ROOT
 
@@ -27,10 +26,7 @@ BUCKET = "s3('https://bucket.s3.amazonaws.com/rec/**/hour-*.parquet', 'Parquet')
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("clickhouse")
-    for worker, scenario in (("vllm/0", "warm_up_capture"), ("w1", "decode_preemption_storm"), ("w2", "healthy")):
-        export(record(folder / worker, "n", worker, {BEGIN: Hour(scenario)}), Store(str(folder / "rec")))
-    return folder / "rec"
+    return three_workers(tmp_path_factory.mktemp("clickhouse"), "vllm/0")
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from oomctl import queries
-from oomctl.fleet.store import Store
 from oomctl.pipeline import open_inputs
 from oomctl.schemas import ddl
 from oomctl.schemas.events import KINDS
-from tests.fleet.made import BEGIN, Hour, export, record
+from tests.fleet.made import three_workers
 from tests.queries.test_portable import PORTABLE, plain
 
 pytestmark = pytest.mark.fleet
@@ -19,10 +18,7 @@ pytestmark = pytest.mark.fleet
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("spark")
-    for worker, scenario in (("w0", "warm_up_capture"), ("w1", "decode_preemption_storm"), ("w2", "healthy")):
-        export(record(folder / worker, "n", worker, {BEGIN: Hour(scenario)}), Store(str(folder / "rec")))
-    return folder / "rec"
+    return three_workers(tmp_path_factory.mktemp("spark"), "w0")
 
 
 @pytest.fixture(scope="module")
