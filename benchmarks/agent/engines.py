@@ -18,7 +18,6 @@ HOOKS = {
     ("vllm.v1.core.sched.scheduler", "Scheduler"): (
         "schedule", "update_from_output", "add_request", "_preempt_request", "_free_request",
     ),
-    ("vllm.v1.core.kv_cache_manager", "KVCacheManager"): ("free",),
     ("vllm.v1.core.block_pool", "BlockPool"): ("touch", "free_blocks"),
     ("vllm.v1.worker.cpu_worker", "CPUWorker"): ("execute_model", "sample_tokens"),
 }  # fmt: skip
@@ -55,8 +54,7 @@ def make_metered_core(model: Path, folder: Path, requests: int, tracked: int) ->
     _set_environment(folder, tracked)
     meter = Meter({getattr(importlib.import_module(module), name): methods for (module, name), methods in HOOKS.items()})
     core = make_core(model, folder, requests, tracked)
-    manager = core.scheduler.kv_cache_manager
-    meter.watch(core.scheduler, manager, manager.block_pool, core.model_executor.driver_worker.worker)
+    meter.watch(core.scheduler, core.scheduler.kv_cache_manager.block_pool, core.model_executor.driver_worker.worker)
     return core, meter
 
 

@@ -5,9 +5,10 @@ calls. The difference is the agent's alone: what the engine does in between, and
 
 The clocks' own cost is in it too; after a model's step, when the caches are cold, it is many times what it is in a loop.
 So it is measured where it arises: in blocks of steps with the agent paused and its wrappers gone, the same clocks stand
-around the same methods, and what they show then is taken off what they show with the agent.
+around the same methods, and what they show then, method by method, is taken off what they show with the agent.
 """
 
+import functools
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -45,7 +46,7 @@ class Meter:
 
     def __init__(self, hooks: Mapping[type, Sequence[str]]) -> None:
         self._spent_ns = 0
-        self._pairs = 0
+        self._calls: list[tuple[str, int]] = []
         self._hooks = hooks
         self._objects: list[Any] = []
         self._covered: list[tuple[Any, str, Any]] = []
@@ -58,8 +59,9 @@ class Meter:
         self._objects += objects
 
     def _inside(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """A method of the engine's, before the agent wraps it."""
+        """A method of the engine's, before the agent wraps it; the agent looks at its signature."""
 
+        @functools.wraps(original)
         def timed(*args: Any, **kwargs: Any) -> Any:
             before = _clock()
             try:
@@ -69,16 +71,18 @@ class Meter:
 
         return timed
 
-    def _outside(self, wrapper: Callable[..., Any]) -> Callable[..., Any]:
+    def _outside(self, name: str, wrapper: Callable[..., Any]) -> Callable[..., Any]:
         """The same, as the agent wrapped it, or as it is without the agent."""
 
         def timed(*args: Any, **kwargs: Any) -> Any:
+            # One of them may be called by another.
+            outer_ns, self._spent_ns = self._spent_ns, 0
             before = _clock()
             try:
                 return wrapper(*args, **kwargs)
             finally:
-                self._spent_ns += _clock() - before
-                self._pairs += 1
+                self._calls.append((name, self._spent_ns + _clock() - before))
+                self._spent_ns = outer_ns
 
         return timed
 
@@ -89,7 +93,7 @@ class Meter:
                 assert not active or wrapper is not None, f"the agent has not wrapped {name}"
                 self._covered.append((target, name, wrapper))
                 bare = getattr(type(target), name).__get__(target)
-                setattr(target, name, self._outside(wrapper if active else bare))
+                setattr(target, name, self._outside(name, wrapper if active else bare))
 
     def _uncover(self) -> None:
         for target, name, wrapper in self._covered:
@@ -106,7 +110,7 @@ class Meter:
 
         Of those only the undisturbed, if they are enough to speak of.
         """
-        found: dict[bool, list[tuple[int, int, float, bool]]] = {False: [], True: []}
+        found: dict[bool, list[_Raw]] = {False: [], True: []}
         for block in range(-1, count // BLOCK_STEPS):
             for active in (False, True) if block % 2 else (True, False):
                 self._uncover()
@@ -117,20 +121,40 @@ class Meter:
                     step()
                 self._cover(active)
                 for _ in range(BLOCK_STEPS):
-                    self._spent_ns = self._pairs = 0
+                    calls: list[tuple[str, int]] = []
+                    self._calls = calls
                     clock, cpu = _clock(), _cpu_clock()
                     arrive()
                     step()
-                    spent_ns, pairs = self._spent_ns, self._pairs
                     whole_ns = _cpu_clock() - cpu
                     aside = _clock() - clock > ASIDE_RATIO * whole_ns
                     if block >= 0:
-                        found[active].append((spent_ns, pairs, whole_ns, aside))
+                        found[active].append(_Raw(calls, whole_ns, aside))
         self._uncover()
-        own_ns = statistics.median(spent / pairs for spent, pairs, _, aside in _undisturbed(found[False]))
-        return [Step((spent - pairs * own_ns) / 1000, whole / 1000) for spent, pairs, whole, _ in _undisturbed(found[True])]
+        own_ns = _medians(_undisturbed(found[False]))
+        return [
+            Step(sum(took_ns - own_ns.get(name, 0) for name, took_ns in step.calls) / 1000, step.whole_ns / 1000)
+            for step in _undisturbed(found[True])
+        ]
 
 
-def _undisturbed(steps: list[tuple[int, int, float, bool]]) -> list[tuple[int, int, float, bool]]:
-    chosen = [step for step in steps if not step[3]]
+@dataclass(frozen=True)
+class _Raw:
+    """One step: what each call of a method took outside the engine's own, its CPU time, and whether it was put aside."""
+
+    calls: list[tuple[str, int]]
+    whole_ns: int
+    aside: bool
+
+
+def _medians(steps: list[_Raw]) -> dict[str, float]:
+    by_name: dict[str, list[int]] = {}
+    for step in steps:
+        for name, took_ns in step.calls:
+            by_name.setdefault(name, []).append(took_ns)
+    return {name: statistics.median(found) for name, found in by_name.items()}
+
+
+def _undisturbed(steps: list[_Raw]) -> list[_Raw]:
+    chosen = [step for step in steps if not step.aside]
     return chosen if len(chosen) >= MIN_UNDISTURBED else steps

@@ -1,6 +1,7 @@
 """What begins in a step, or goes on with its prompt: prompt tokens, prefix hits, and what preemptions cost."""
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
 _COUNTERS = struct.Struct("<qqqq")
@@ -11,21 +12,22 @@ class Admissions:
 
     Args:
         scheduler: vLLM's Scheduler, constructed.
+        tell: Gets the last four values of KV_POOL, packed, when they change.
 
     Attributes:
         prompting: Requests in the midst of their prompt, by id.
         prompt_logprobs: Ids of those that asked for the logits of their whole prompt.
         preempted_requests: So far.
-        counters: The last four values of KV_POOL, packed.
     """
 
     __slots__ = (
-        "_preempted", "_preempted_tokens", "_prefix_hit_tokens", "_recomputed_tokens", "_scheduler", "counters",
+        "_preempted", "_preempted_tokens", "_prefix_hit_tokens", "_recomputed_tokens", "_scheduler", "_tell",
         "preempted_requests", "prompt_logprobs", "prompting",
     )  # fmt: skip
 
-    def __init__(self, scheduler: Any) -> None:
+    def __init__(self, scheduler: Any, tell: Callable[[bytes], None]) -> None:
         self._scheduler = scheduler
+        self._tell = tell
         self._preempted: dict[str, int] = {}
         self.prompting: dict[str, Any] = {}
         self.prompt_logprobs: set[str] = set()
@@ -56,9 +58,10 @@ class Admissions:
 
     def ended(self, request_id: str) -> None:
         """A request finished or was aborted."""
-        self.prompting.pop(request_id, None)
-        self._preempted.pop(request_id, None)
-        self.prompt_logprobs.discard(request_id)
+        if self.prompting or self._preempted or self.prompt_logprobs:
+            self.prompting.pop(request_id, None)
+            self._preempted.pop(request_id, None)
+            self.prompt_logprobs.discard(request_id)
 
     def was_preempted(self, request_id: str) -> bool:
         """Whether it waits to be scheduled again."""
@@ -123,6 +126,5 @@ class Admissions:
         self._count()
 
     def _count(self) -> None:
-        self.counters = _COUNTERS.pack(
-            self.preempted_requests, self._preempted_tokens, self._recomputed_tokens, self._prefix_hit_tokens
-        )
+        values = self.preempted_requests, self._preempted_tokens, self._recomputed_tokens, self._prefix_hit_tokens
+        self._tell(_COUNTERS.pack(*values))

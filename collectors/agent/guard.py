@@ -1,5 +1,6 @@
 """The wall between the agent and the engine: what fails in here stays in here."""
 
+import inspect
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -80,3 +81,28 @@ class Patches:
             if vars(target).get(name) is wrapper:
                 delattr(target, name)
         self._made.clear()
+
+
+def takes_only(method: Callable[..., Any], *names: str) -> bool:
+    """Whether a method's arguments are these and no other, in this order; False where it does not tell."""
+    try:
+        return tuple(inspect.signature(method).parameters) == names
+    except (TypeError, ValueError):
+        return False
+
+
+def pass_more(wrapper: Callable[..., Any], original: Callable[..., Any], first: int) -> Callable[..., Any]:
+    """A wrapper that looks at the first arguments of a method, for a method that has others too.
+
+    Args:
+        wrapper: Gets those, and as `call` the original with the others.
+        original: The method.
+        first: How many; a call that does not pass them by position is not seen.
+    """
+
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        if len(args) < first:
+            return original(*args, **kwargs)
+        return wrapper(*args[:first], call=lambda *seen: original(*seen, *args[first:], **kwargs))
+
+    return wrapped

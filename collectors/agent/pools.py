@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from oomctl.collectors.agent.guard import Patches
+from oomctl.collectors.agent.guard import Patches, pass_more, takes_only
 from oomctl.collectors.agent.kinds import KV_POOL
 from oomctl.collectors.agent.layout import NULL_I32, NULL_I64, pack_texts
 
@@ -73,15 +73,15 @@ class PoolTotals:
     def _giving(self, original: Callable[..., Any]) -> Callable[..., Any]:
         queue = self.queue
 
-        def give(*args: Any, **kwargs: Any) -> Any:
+        def give(ordered_blocks: Any, call: Callable[..., Any] = original) -> Any:
             before = queue.num_free_blocks
-            result = original(*args, **kwargs) if kwargs else original(*args)
+            result = call(ordered_blocks)
             back = queue.num_free_blocks - before
             self.freed += back
             self.expected_free += back
             return result
 
-        return give
+        return give if takes_only(original, "ordered_blocks") else pass_more(give, original, 1)
 
     def _taking(self, original: Callable[..., Any]) -> Callable[..., Any]:
         queue = self.queue

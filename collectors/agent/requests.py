@@ -68,13 +68,17 @@ class Sampler:
     Args:
         target: About how many at a time; 0 for all.
         seed: For tests; random if None.
+
+    Attributes:
+        target: As given.
+        passing: How many more are passed over, while there are more than the target.
     """
 
     def __init__(self, target: int, seed: int | None = None) -> None:
-        self._target = target
+        self.target = target
         self._random = random.Random(seed)
         self._weight = 1.0
-        self._passing = 0
+        self.passing = 0
 
     def draw(self, request: Any, alive: int) -> Followed | None:
         """Follow it, or not.
@@ -83,14 +87,14 @@ class Sampler:
             request: The engine's object.
             alive: Requests in the engine, this one too.
         """
-        if self._target == 0 or alive <= self._target:
+        if self.target == 0 or alive <= self.target:
             return follow(request, "all")
-        if self._passing:
-            self._passing -= 1
+        if self.passing:
+            self.passing -= 1
             return None
         drawn = follow(request, "sample", self._weight)
-        self._weight = alive / self._target
-        self._passing = int(math.log(1 - self._random.random()) / math.log(1 - 1 / self._weight))
+        self._weight = alive / self.target
+        self.passing = int(math.log(1 - self._random.random()) / math.log(1 - 1 / self._weight))
         return drawn
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from oomctl.collectors.agent import failure
-from oomctl.collectors.agent.guard import LIMIT, Guard, Patches
-from oomctl.collectors.agent.requests import Followed
+from oomctl.collectors.agent.guard import LIMIT, Guard, Patches, pass_more, takes_only
+from oomctl.collectors.agent.late_returns import LateReturns
 from oomctl.collectors.agent.rings import Rings
 from oomctl.collectors.agent.settings import Settings
 from oomctl.collectors.agent.steps import StepRecorder
@@ -14,6 +14,7 @@ from oomctl.collectors.agent.tables import BlockTables
 from oomctl.collectors.agent.timelines import Timelines
 
 _monotonic_ns = time.monotonic_ns
+_UNSET = object()
 
 
 class SchedulerWatch:
@@ -25,18 +26,18 @@ class SchedulerWatch:
         settings: What is wanted.
     """
 
-    __slots__ = ("_attached", "_deferred", "_patches", "_ring", "_steps", "_timelines", "guard", "scheduler")
+    __slots__ = ("_attached", "_late", "_patches", "_ring", "_steps", "_timelines", "guard", "scheduler")
 
     def __init__(self, scheduler: Any, rings: Rings, settings: Settings) -> None:
         self.scheduler = scheduler
         self.guard = Guard(rings, self.detach)
         self._ring = rings.mine()
-        tables = BlockTables(scheduler)
+        tables = BlockTables(scheduler, self._ring)
         self._timelines = Timelines(scheduler, self._ring, settings.tracked_requests, tables)
         self._steps = StepRecorder(scheduler, self._ring, self.guard, self._timelines, tables)
+        self._late = LateReturns(scheduler, self.guard, self._timelines, self._steps.plain)
         self._patches = Patches()
         self._attached = False
-        self._deferred: dict[int, Followed] = {}
         always = Patches()
         always.wrap(scheduler, "schedule", self._schedule)
         self.guard.absent(always.absent)
@@ -44,7 +45,7 @@ class SchedulerWatch:
 
     def attach(self) -> None:
         """Wrap the methods, count anew from the pool, and take over the requests that are there."""
-        scheduler, manager = self.scheduler, self.scheduler.kv_cache_manager
+        scheduler = self.scheduler
         patches = self._patches = Patches()
         self._attached = True
         for pool in self._steps.pools:
@@ -53,10 +54,7 @@ class SchedulerWatch:
         patches.wrap(scheduler, "add_request", self._add_request)
         patches.wrap(scheduler, "_preempt_request", self._preempt_request)
         patches.wrap(scheduler, "_free_request", self._free_request)
-        patches.wrap(manager, "free", self._free)
-        if getattr(scheduler, "defer_block_free", False):
-            patches.wrap(manager, "pop_blocks_for_free", self._pop_blocks_for_free)
-            patches.wrap(scheduler, "_drain_deferred_frees", self._drain_deferred_frees)
+        self._late.attach(patches)
         self.guard.absent(patches.absent)
         self._timelines.adopt()
         self._steps.adopt()
@@ -65,7 +63,7 @@ class SchedulerWatch:
         """Put all back but `schedule`, which looks whether to attach again."""
         self._patches.undo()
         self._attached = False
-        self._deferred.clear()
+        self._late.forget()
         self._steps.forget()
         self._timelines.forget()
 
@@ -83,16 +81,17 @@ class SchedulerWatch:
         except Exception as own:
             self.guard.failed("failed", own)
 
-    # The wrappers. Each calls the original once, and lets the engine's own exceptions through. What may be passed in some
-    # version is passed on, but only if it is there: a call with `**` costs 1.5 us more when the caches are cold.
+    # The wrappers. Each calls the original once, and lets the engine's own exceptions through. Those of every step have the
+    # arguments of the versions that are known, by name: `*args` and `**kwargs` cost 1.2 us more when the caches are cold.
+    # Any other version's are packed into `call` (`pass_more`).
 
     def _schedule(self, original: Callable[..., Any]) -> Callable[..., Any]:
         ring, guard, steps, begin, pools = self._ring, self.guard, self._steps, self._steps.begin, self._steps.pools
 
-        def schedule(*args: Any, **kwargs: Any) -> Any:
+        def schedule(throttle_prefills: Any = _UNSET, call: Callable[..., Any] = original) -> Any:
             if not self._attached:
                 if not ring.active or guard.errors >= LIMIT:
-                    return original(*args, **kwargs)
+                    return call() if throttle_prefills is _UNSET else call(throttle_prefills)
                 try:
                     self.attach()
                 except Exception as error:
@@ -105,7 +104,7 @@ class SchedulerWatch:
                 guard.failed("schedule", error)
             started_ns = _monotonic_ns()
             try:
-                output = original(*args, **kwargs) if kwargs else original(*args)
+                output = call() if throttle_prefills is _UNSET else call(throttle_prefills)
             except Exception as error:
                 self.failed(error)
                 raise
@@ -115,50 +114,59 @@ class SchedulerWatch:
                 guard.failed("schedule", error)
             return output
 
-        return schedule
+        if takes_only(original) or takes_only(original, "throttle_prefills"):
+            return schedule
+        return pass_more(schedule, original, 0)
 
     def _update_from_output(self, original: Callable[..., Any]) -> Callable[..., Any]:
         guard, end = self.guard, self._steps.end
 
-        def update_from_output(output: Any, result: Any, *args: Any, **kwargs: Any) -> Any:
+        def update_from_output(scheduler_output: Any, model_runner_output: Any, call: Callable[..., Any] = original) -> Any:
             try:
-                answer = original(output, result, *args, **kwargs) if args or kwargs else original(output, result)
+                answer = call(scheduler_output, model_runner_output)
             except Exception as error:
-                self.failed(error, output)
+                self.failed(error, scheduler_output)
                 raise
             try:
-                if not end(output, result):
+                if not end(scheduler_output, model_runner_output):
                     self.detach()
             except Exception as error:
                 guard.failed("update_from_output", error)
             return answer
 
-        return update_from_output
+        if takes_only(original, "scheduler_output", "model_runner_output"):
+            return update_from_output
+        return pass_more(update_from_output, original, 2)
 
     def _add_request(self, original: Callable[..., Any]) -> Callable[..., Any]:
         guard, arrived = self.guard, self._timelines.arrived
 
-        def add_request(request: Any, *args: Any, **kwargs: Any) -> Any:
-            answer = original(request, *args, **kwargs) if args or kwargs else original(request)
+        def add_request(request: Any, call: Callable[..., Any] = original) -> Any:
+            answer = call(request)
             try:
                 arrived(request)
             except Exception as error:
                 guard.failed("add_request", error)
             return answer
 
-        return add_request
+        return add_request if takes_only(original, "request") else pass_more(add_request, original, 1)
 
     def _preempt_request(self, original: Callable[..., Any]) -> Callable[..., Any]:
         guard, steps, timelines, followed = self.guard, self._steps, self._timelines, self._timelines.followed
 
         def preempt_request(request: Any, *args: Any, **kwargs: Any) -> Any:
-            computed = getattr(request, "num_computed_tokens", 0)
+            computed, one = getattr(request, "num_computed_tokens", 0), None
+            try:
+                one = followed.get(request.request_id)
+                if one is not None:
+                    timelines.leaves(one)
+            except Exception as error:
+                guard.failed("preempt_request", error)
             answer = original(request, *args, **kwargs)
             try:
                 steps.preempted(request.request_id, computed)
-                if request.request_id in followed:
-                    steps.tell_growth()
-                    timelines.preempted(followed[request.request_id])
+                if one is not None:
+                    timelines.preempted(one)
             except Exception as error:
                 guard.failed("preempt_request", error)
             return answer
@@ -166,63 +174,27 @@ class SchedulerWatch:
         return preempt_request
 
     def _free_request(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        guard, steps, timelines, followed = self.guard, self._steps, self._timelines, self._timelines.followed
+        guard, timelines, followed = self.guard, self._timelines, self._timelines.followed
+        ended, returns_late = self._steps.ended, self._late.possible
 
-        def free_request(request: Any, *args: Any, **kwargs: Any) -> Any:
+        def free_request(request: Any, delay_free_blocks: Any = _UNSET, call: Callable[..., Any] = original) -> Any:
+            one = None
             try:
-                steps.ended(request.request_id)
-                if request.request_id in followed:
-                    steps.tell_growth()
-                    timelines.ended(followed[request.request_id])
+                request_id = request.request_id
+                ended(request_id)
+                one = followed.get(request_id)
+                if one is not None:
+                    timelines.ended(one)
             except Exception as error:
                 guard.failed("free_request", error)
-            return original(request, *args, **kwargs) if args or kwargs else original(request)
-
-        return free_request
-
-    def _free(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        guard, timelines, followed = self.guard, self._timelines, self._timelines.followed
-
-        def free(request: Any, *args: Any, **kwargs: Any) -> Any:
-            answer = original(request, *args, **kwargs) if args or kwargs else original(request)
-            try:
-                # A preempted request gives its blocks back too, and lives on.
-                if request.request_id in followed and request.is_finished():
-                    timelines.returned(followed.pop(request.request_id))
-            except Exception as error:
-                guard.failed("free", error)
+            answer = call(request) if delay_free_blocks is _UNSET else call(request, delay_free_blocks)
+            if one is not None and not returns_late:
+                try:
+                    timelines.returned(followed.pop(request_id))
+                except Exception as error:
+                    guard.failed("free_request", error)
             return answer
 
-        return free
-
-    def _pop_blocks_for_free(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        guard, timelines, followed = self.guard, self._timelines, self._timelines.followed
-
-        def pop_blocks_for_free(request: Any, *args: Any, **kwargs: Any) -> Any:
-            blocks = original(request, *args, **kwargs)
-            try:
-                if request.request_id in followed and request.is_finished():
-                    one = followed.pop(request.request_id)
-                    if blocks:
-                        self._deferred[id(blocks)] = one
-                    else:
-                        timelines.returned(one)
-            except Exception as error:
-                guard.failed("pop_blocks_for_free", error)
-            return blocks
-
-        return pop_blocks_for_free
-
-    def _drain_deferred_frees(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def drain_deferred_frees(*args: Any, **kwargs: Any) -> Any:
-            answer = original(*args, **kwargs)
-            try:
-                if self._deferred:
-                    pending = {id(blocks) for _, blocks in self.scheduler.deferred_frees}
-                    for key in [key for key in self._deferred if key not in pending]:
-                        self._timelines.returned(self._deferred.pop(key))
-            except Exception as error:
-                self.guard.failed("drain_deferred_frees", error)
-            return answer
-
-        return drain_deferred_frees
+        if takes_only(original, "request") or takes_only(original, "request", "delay_free_blocks"):
+            return free_request
+        return pass_more(free_request, original, 1)

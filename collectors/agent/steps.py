@@ -6,27 +6,21 @@ from typing import Any
 from oomctl.collectors.agent.admissions import Admissions
 from oomctl.collectors.agent.guard import Guard
 from oomctl.collectors.agent.kinds import COLLECTOR, OOM, RESOURCES, TRANSFER, TRANSFER_OPS
-from oomctl.collectors.agent.layout import NULL_I64, NULL_U8, pack_texts
+from oomctl.collectors.agent.layout import NULL_I64, pack_texts
 from oomctl.collectors.agent.pools import PoolTotals, find_pools
 from oomctl.collectors.agent.ring import Ring
-from oomctl.collectors.agent.step_slots import Flight, StepSlots
+from oomctl.collectors.agent.step_slots import StepSlots
 from oomctl.collectors.agent.tables import BlockTables
 from oomctl.collectors.agent.timelines import Timelines
 
 CLOCK_NS = 10_000_000_000
 """How often a ring is told what the wall clock shows."""
-MAX_FLIGHTS = 16
-"""Steps that may be between schedule and update_from_output; more have lost their end."""
-
-_monotonic_ns = time.monotonic_ns
 
 
 class StepRecorder:
     """Turns what the scheduler did into records. Knows vLLM's objects, but wraps none of them.
 
-    What it costs is not what it computes. During the engine's own step all of it has left the caches, and each function
-    and object that it touches again costs more than what is done there. So it goes through no list of the whole batch,
-    packs a step's records together, at its end, and leaves what is rare to others.
+    It goes through no list of the whole batch, and leaves what is rare to others: see `StepSlots`.
 
     Args:
         scheduler: vLLM's Scheduler, constructed.
@@ -37,13 +31,16 @@ class StepRecorder:
 
     Attributes:
         pools: The block pools, the main one first.
+        plain: Nobody who ended waits for a transfer.
+        end: A step is over, or failed (`StepSlots.end`).
+        ended: A request finished or was aborted (`Admissions.ended`).
     """
 
     # Slots lie in one piece.
     __slots__ = (
-        "_admissions", "_clock_due_ns", "_counts", "_due", "_earlier", "_flight", "_followed", "_guard", "_more_due_ns",
-        "_prompt_logprobs", "_prompting", "_ring", "_scheduler", "_slots", "_tables", "_timelines", "_told_preempted",
-        "_transfers", "pools",
+        "_admissions", "_clock_due_ns", "_counts", "_due", "_followed", "_guard", "_prompt_logprobs", "_prompting", "_ring",
+        "_scheduler", "_slots", "_tables", "_timelines", "_told_preempted", "_transfers", "end", "ended", "plain",
+        "pools",
     )  # fmt: skip
 
     def __init__(self, scheduler: Any, ring: Ring, guard: Guard, timelines: Timelines, tables: BlockTables) -> None:
@@ -54,41 +51,35 @@ class StepRecorder:
         self._tables = tables
         self._due = tables.due
         self._followed = timelines.followed
-        self._admissions = Admissions(scheduler)
-        self._prompting = self._admissions.prompting
-        self._prompt_logprobs = self._admissions.prompt_logprobs
-        self._flight: Flight | None = None
-        self._earlier: list[Flight] = []
         self._told_preempted = 0
         self._clock_due_ns = 0
-        self._more_due_ns = 0
         # A version without the attribute may have a connector somewhere else.
         self._transfers = getattr(scheduler, "connector", True) is not None
         # With one, who ended may wait for a transfer among `requests`.
-        plain = not self._transfers and getattr(scheduler, "ec_connector", None) is None
-        self._counts = plain and hasattr(scheduler, "running")
+        self.plain = not self._transfers and getattr(scheduler, "ec_connector", None) is None
+        self._counts = self.plain and hasattr(scheduler, "running")
         self.pools = find_pools(scheduler)
-        self._slots = StepSlots(ring, self.pools)
+        self._slots = StepSlots(ring, self.pools, self.tell_mismatch, self._tell_more)
+        self.end = self._slots.end
+        self._admissions = Admissions(scheduler, self._slots.count)
+        self.ended = self._admissions.ended
+        self._prompting = self._admissions.prompting
+        self._prompt_logprobs = self._admissions.prompt_logprobs
 
     def forget(self) -> None:
         """Nothing is in flight any more; the totals go on from where they are."""
-        self._flight = None
-        self._earlier.clear()
+        self._slots.forget()
         self._admissions.forget()
 
     def adopt(self) -> None:
         """Requests that were there before."""
-        self._more_due_ns = 0
+        self._slots.more_due_ns = 0
         self._admissions.adopt()
 
     def preempted(self, request_id: str, computed_tokens: int) -> None:
         """A running request went back to the queue, and lost what was computed."""
-        self._more_due_ns = 0
+        self._slots.more_due_ns = 0
         self._admissions.preempted(request_id, computed_tokens)
-
-    def ended(self, request_id: str) -> None:
-        """A request finished or was aborted."""
-        self._admissions.ended(request_id)
 
     def begin(self, output: Any, started_ns: int) -> None:
         """A step was scheduled. A request that begins is told now, for the batch may not come back.
@@ -105,7 +96,8 @@ class StepRecorder:
         prefill = hits = 0
         if new or resumed or self._prompting:
             prefill, hits = self._admit(output)
-        growth = self._tables.grown(step_id, output) if step_id in self._due else []
+        if step_id in self._due:
+            self._tables.grown(step_id, output)
         positions = len(output.num_scheduled_tokens)
         if self._prompt_logprobs or output.scheduled_spec_decode_tokens:
             positions += self._more_positions(output)
@@ -116,19 +108,17 @@ class StepRecorder:
             waiting = len(scheduler.requests) - running
         else:
             running, waiting = scheduler.get_request_counts()
-        if self._flight is not None:
-            self._earlier = [*self._earlier[1 - MAX_FLIGHTS :], self._flight]
-        decode = output.total_num_scheduled_tokens - prefill
-        self._flight = output, step_id, prefill, decode, hits, running, waiting, positions, started_ns, growth
-        if resumed:
-            self.tell_growth()
+        slots, decode = self._slots, output.total_num_scheduled_tokens - prefill
+        if slots.flight is not None:
+            slots.overlap(slots.flight)
+        slots.flight = output, step_id, prefill, decode, hits, running, waiting, positions, started_ns
 
     def _admit(self, output: Any) -> tuple[int, int]:
         """(prefill tokens, tokens from the prefix cache) of those that begin, or go on with their prompt."""
         followed = self._followed
         for new in output.scheduled_new_reqs:
             if new.req_id in followed:
-                self._more_due_ns = 0
+                self._slots.more_due_ns = 0
                 again = self._admissions.was_preempted(new.req_id)
                 self._timelines.began(new, again, output.num_scheduled_tokens[new.req_id])
         for request_id in output.scheduled_cached_reqs.resumed_req_ids:
@@ -143,31 +133,6 @@ class StepRecorder:
         more += sum(scheduled[request_id] - 1 for request_id in self._prompt_logprobs & scheduled.keys())
         return int(more)
 
-    def end(self, output: Any, result: Any, dumped: int = NULL_U8) -> bool:
-        """A step is over, or failed: who grew in it, its figures, and those of the pools.
-
-        Args:
-            output: As it began; one that never began is passed over.
-            result: The model runner's output.
-            dumped: 1 if it failed, else NULL.
-
-        Returns:
-            Whether the ring is to be written on.
-        """
-        ring, flight = self._ring, self._flight
-        if flight is not None and flight[0] is output:
-            self._flight = None
-        elif (flight := self._landed(output)) is None:
-            return ring.active
-        now_ns = _monotonic_ns()
-        active = self._slots.put(flight, now_ns, self._admissions.counters, dumped)
-        for pool in self.pools:
-            if pool.expected_free != pool.queue.num_free_blocks:
-                self.tell_mismatch(pool)
-        if now_ns > self._more_due_ns:
-            self._tell_more(flight[1], result, now_ns)
-        return active
-
     def _tell_more(self, step_id: int, result: Any, now_ns: int) -> None:
         """What few steps have, behind one test: to look for each of it in every step costs 1 us."""
         self._timelines.first_tokens(step_id)
@@ -179,23 +144,7 @@ class StepRecorder:
             self._clock_due_ns = now_ns + CLOCK_NS
             self._ring.write(COLLECTOR, pack_texts("agent", "ok"), NULL_I64, self._guard.errors, time.time_ns())
         again = self._timelines.awaiting or self._transfers
-        self._more_due_ns = 0 if again else self._clock_due_ns
-
-    def _landed(self, output: Any) -> Flight | None:
-        """The flight of a step after which others were scheduled."""
-        for number, flight in enumerate(self._earlier):
-            if flight[0] is output:
-                return self._earlier.pop(number)
-        return None
-
-    def tell_growth(self) -> None:
-        """Write who got blocks in the steps that are in flight, if it was not written yet: before their next event."""
-        for flight in (*self._earlier, self._flight):
-            if flight is not None and flight[-1]:
-                for followed, event, _, delta, tokens, *_ in flight[-1]:
-                    followed.blocks -= delta
-                    followed.write(self._ring, event, flight[1], delta, scheduled=tokens)
-                flight[-1].clear()
+        self._slots.more_due_ns = 0 if again else self._clock_due_ns
 
     def _tell_preemptions(self) -> None:
         """The KV blocks ran out, and the engine went on: that is an out-of-memory event too."""

@@ -5,15 +5,14 @@ from typing import Any
 
 from oomctl.collectors.agent import failure, memory, observer
 from oomctl.collectors.agent.adapters import AdapterWatch
+from oomctl.collectors.agent.batches import Batches
 from oomctl.collectors.agent.graphs import GraphWatch
-from oomctl.collectors.agent.guard import Guard, Patches
-from oomctl.collectors.agent.kinds import COMPONENTS, KV_POOL, LIFECYCLE, LIFETIMES, MEMORY, PHASES, STEP
+from oomctl.collectors.agent.guard import Guard, Patches, pass_more, takes_only
+from oomctl.collectors.agent.kinds import COMPONENTS, KV_POOL, LIFECYCLE, LIFETIMES, MEMORY, PHASES
 from oomctl.collectors.agent.last_words import LastWords
 from oomctl.collectors.agent.layout import NULL_I32, NULL_I64, pack_texts
 from oomctl.collectors.agent.rings import Rings
 from oomctl.collectors.agent.settings import Settings
-
-_NOT_SEEN = STEP.nulls[5:]
 
 PROFILED = {
     "non_torch_memory": ("non_torch", "worker", "profiled"),
@@ -46,7 +45,7 @@ class WorkerWatch:
         self._adapters = AdapterWatch(rings, self.guard, self._patches)
         self._ready = False
         self._serving = False
-        self._steps = 0
+        self._batches = Batches()
         wrap = self._wrap
         wrap("init_device", None, after=self._device_is_there)
         wrap("load_model", "loading", after=self._is_loaded)
@@ -98,45 +97,36 @@ class WorkerWatch:
 
     def _execute_model(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Every step: the batch before it runs, because it may not come back."""
+        mine, put = self._rings.mine, self._batches.put
 
-        def execute_model(output: Any, *args: Any, **kwargs: Any) -> Any:
+        def execute_model(scheduler_output: Any, call: Callable[..., Any] = original) -> Any:
             try:
-                if self._ready:
-                    self._begin(output)
+                if self._serving:
+                    put(mine(), scheduler_output)
+                elif self._ready:
+                    # Before it was ready, there were only batches of the warm-up.
+                    self._serving = True
+                    self._phase("serving")
+                    put(mine(), scheduler_output)
             except Exception as error:
                 self.guard.failed("execute_model", error)
             try:
-                return original(output, *args, **kwargs)
+                return call(scheduler_output)
             except Exception as error:
-                self._failed(error, len(getattr(output, "num_scheduled_tokens", ())))
+                self._failed(error, len(getattr(scheduler_output, "num_scheduled_tokens", ())))
                 raise
 
-        return execute_model
+        return execute_model if takes_only(original, "scheduler_output") else pass_more(execute_model, original, 1)
 
     def _sample_tokens(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def sample_tokens(*args: Any, **kwargs: Any) -> Any:
+        def sample_tokens(grammar_output: Any, call: Callable[..., Any] = original) -> Any:
             try:
-                return original(*args, **kwargs)
+                return call(grammar_output)
             except Exception as error:
                 self._failed(error)
                 raise
 
-        return sample_tokens
-
-    def _begin(self, output: Any) -> None:
-        if not self._serving:
-            # Before it was ready, there were only batches of the warm-up.
-            self._serving = True
-            self._phase("serving")
-        ring = self._rings.mine()
-        if ring.active:
-            self._steps = step_id = self._steps + 1
-            cached, decode, prefill = output.scheduled_cached_reqs, output.total_num_scheduled_tokens, 0
-            if output.scheduled_new_reqs or cached.resumed_req_ids or not all(cached.num_output_tokens):
-                prefill = _prefill_tokens(output)
-                decode -= prefill
-            requests = len(output.num_scheduled_tokens)
-            ring.write(STEP, b"", step_id, prefill, decode, NULL_I32, requests, *_NOT_SEEN)
+        return sample_tokens if takes_only(original, "grammar_output") else pass_more(sample_tokens, original, 1)
 
     def _failed(self, error: Exception, requests: int = 0) -> None:
         try:
@@ -204,15 +194,3 @@ class WorkerWatch:
     def _wake(self, _result: Any) -> None:
         self._phase("serving")
         self._serving = True
-
-
-def _prefill_tokens(output: Any) -> int:
-    """Scheduled tokens of a SchedulerOutput that are prompt, or computed again after a preemption."""
-    scheduled, cached = output.num_scheduled_tokens, output.scheduled_cached_reqs
-    found = 0
-    for new in output.scheduled_new_reqs:
-        found += scheduled[new.req_id]
-    for request_id, output_tokens in zip(cached.req_ids, cached.num_output_tokens, strict=True):
-        if output_tokens == 0 or request_id in cached.resumed_req_ids:
-            found += scheduled[request_id]
-    return found

@@ -1,9 +1,11 @@
 """Rings for tests, and records in them."""
 
 from pathlib import Path
+from typing import Any
 
 from oomctl.collectors.agent.kinds import MANIFEST, STEP
 from oomctl.collectors.agent.layout import SLOT_BYTES, pack_texts
+from oomctl.collectors.agent.reader import RingReader, ring_paths
 from oomctl.collectors.agent.ring import Ring
 from oomctl.collectors.agent.rings import Identity, Rings
 
@@ -12,6 +14,26 @@ IDENTITY = Identity("core", worker="w", incarnation="boot:1:2", engine="vllm 0.3
 
 def make_rings(folder: Path, capacity: int = 16) -> Rings:
     return Rings(folder, IDENTITY, capacity)
+
+
+class Recorded:
+    """A ring of this thread, and what was written into it since it was read last."""
+
+    def __init__(self, folder: Path, capacity: int = 512) -> None:
+        self.ring = make_rings(folder, capacity).mine()
+        self._folder = folder
+        self._reader: RingReader | None = None
+
+    def rows(self) -> list[tuple[str, dict[str, Any]]]:
+        """The kind and the values of each record; none may be lost."""
+        if self._reader is None:
+            paths = ring_paths(self._folder)
+            if not paths:
+                return []
+            self._reader = RingReader(paths[0])
+        batch = self._reader.read()
+        assert (batch.overwritten, batch.torn, batch.unknown) == (0, 0, 0)
+        return [(record.kind.name, record.values) for record in batch.records]
 
 
 def write_step(ring: Ring, step_id: int) -> None:

@@ -62,6 +62,7 @@ class Scheduler:
     total_blocks: int = 100
     budget: dict[str, int] = field(default_factory=dict)
     block_size: int = BLOCK_TOKENS
+    connector: Any = None
 
     def __post_init__(self) -> None:
         self.kv_cache_manager = Manager(self.total_blocks)

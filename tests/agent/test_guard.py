@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from oomctl.collectors.agent.guard import LIMIT, Guard, Patches
+from oomctl.collectors.agent.guard import LIMIT, Guard, Patches, pass_more, takes_only
 from oomctl.collectors.agent.reader import read_ring, ring_paths
 from tests.agent.rings import make_rings
 
@@ -44,6 +44,26 @@ def test_what_is_not_there_is_noted() -> None:
     patches = Patches()
     assert not patches.wrap(Engine(), "sleep", doubling)
     assert patches.absent == ["Engine.sleep"]
+
+
+def test_a_method_with_more_arguments_gets_them_all() -> None:
+    seen: list[object] = []
+
+    def original(output: int, result: int, more: int = 0, *, last: int = 0) -> tuple[int, ...]:
+        return output, result, more, last
+
+    def wrapper(output: int, result: int, call: Any = None) -> Any:
+        seen.append((output, result))
+        return call(output, result)
+
+    assert takes_only(Engine().step, "tokens")
+    assert not takes_only(original, "output", "result")
+    assert not takes_only(dict, "output"), "it has no signature"
+    wrapped = pass_more(wrapper, original, 2)
+    assert wrapped(1, 2, 3, last=4) == (1, 2, 3, 4)
+    assert wrapped(1, 2) == (1, 2, 0, 0)
+    assert wrapped(output=1, result=2) == (1, 2, 0, 0), "not seen, but not lost"
+    assert seen == [(1, 2), (1, 2)]
 
 
 def test_exceptions_are_counted_told_once_and_too_many_end_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

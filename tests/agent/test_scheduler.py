@@ -1,5 +1,6 @@
 """What the agent makes of a scheduler's steps: figures, pools, time lines, pauses."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from oomctl.collectors.agent.header import set_active
 from oomctl.collectors.agent.reader import read_ring, ring_paths
 from oomctl.collectors.agent.scheduler import SchedulerWatch
 from oomctl.collectors.agent.settings import Settings
+from oomctl.collectors.agent.tables import LOOK_STEPS
 from tests.agent.rings import make_rings
 from tests.agent.scheduling import Request, Scheduler
 
@@ -44,9 +46,9 @@ class Engine:
         assert self.rows("collector")[1:] == []
 
 
-@pytest.fixture
-def engine(tmp_path: Path) -> Engine:
-    return Engine(tmp_path)
+@pytest.fixture(params=["plain", "with transfers"])
+def engine(tmp_path: Path, request: pytest.FixtureRequest) -> Engine:
+    return Engine(tmp_path, connector=None if request.param == "plain" else object())
 
 
 def test_a_request_from_its_arrival_to_its_end(engine: Engine) -> None:
@@ -58,12 +60,30 @@ def test_a_request_from_its_arrival_to_its_end(engine: Engine) -> None:
         engine.step()
     engine.step("a")
     assert engine.line("a") == [
-        ("queued", 0, None), ("admitted", 1, 1), ("first_token", 1, 1), ("blocks_changed", 2, 2), ("blocks_changed", 3, 6),
-        ("finished", 3, 6), ("blocks_freed", 0, 6),
+        ("queued", 0, None), ("admitted", 1, 1), ("first_token", 1, 1), ("blocks_changed", 3, 6), ("finished", 3, 6),
+        ("blocks_freed", 0, 6),
     ]  # fmt: skip
     assert [row["step_id"] for row in engine.rows("step")] == [1, 2, 3, 4, 5, 6]
     assert [row["used_blocks"] for row in engine.rows("kv_pool")] == [1, 2, 2, 2, 2, 0]
     engine.assert_pool_is_right()
+
+
+def test_who_decodes_is_looked_at_together_with_others_and_never_late_by_more(engine: Engine) -> None:
+    engine.scheduler.budget.update(a=4, b=4)
+    for name in "ab":
+        engine.scheduler.add_request(Request(name))
+        engine.step()
+        engine.scheduler.budget[name] = 1
+    for _ in range(6 * LOOK_STEPS):
+        engine.step()
+    used = [row["used_blocks"] for row in engine.rows("kv_pool")]
+    for name in "ab":
+        rows = engine.line(name)[3:]
+        assert {step_id % LOOK_STEPS for _, _, step_id in rows} == {0}
+        assert {after - before for (_, _, before), (_, _, after) in pairwise(rows)} == {LOOK_STEPS}
+    assert [a + b for (_, a, _), (_, b, _) in zip(engine.line("a")[3:], engine.line("b")[3:], strict=True)] == [
+        used[step_id - 1] for _, _, step_id in engine.line("a")[3:]
+    ]
 
 
 def test_prompts_that_take_several_steps_are_prefill_in_each(engine: Engine) -> None:
@@ -121,7 +141,7 @@ def test_a_step_that_fails_is_told_with_all_that_it_had(engine: Engine) -> None:
     engine.scheduler.budget.clear()
     output = engine.scheduler.schedule()
     engine.watch.failed(RuntimeError("CUDA out of memory."), output)
-    assert engine.line("a")[3:] == [("blocks_changed", 2, 2), ("scheduled", 2, 2)]
+    assert engine.line("a")[3:] == [("scheduled", 2, 2)]
     assert [row["dumped"] for row in engine.rows("step")] == [None, True]
     assert [row["fatal"] for row in engine.rows("oom")] == [True]
 
@@ -195,4 +215,7 @@ def test_steps_that_overlap_each_have_their_own_figures(engine: Engine) -> None:
         (3, 1, 1),
     ]
     assert [row["running_requests"] for row in steps] == [1, 1, 2]
-    assert engine.line("a")[-1] == ("blocks_changed", 2, 2)
+    engine.step("a")
+    assert engine.line("a")[2:] == [
+        ("first_token", 1, 1), ("blocks_changed", 2, 4), ("finished", 2, 4), ("blocks_freed", 0, 4),
+    ]  # fmt: skip
