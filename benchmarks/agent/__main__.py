@@ -19,6 +19,7 @@ from oomctl.collectors.agent.kinds import REQUEST
 from oomctl.collectors.agent.layout import pack_texts
 from oomctl.collectors.agent.reader import read_ring, ring_paths
 from oomctl.collectors.agent.rings import Identity, Rings
+from oomctl.collectors.agent.settings import TRACKED_REQUESTS
 
 RECORD_LIMIT_US = 1.0
 STEP_MEDIAN_LIMIT_US = 35.0
@@ -54,14 +55,14 @@ def _ns_a_call(call: Callable[[], None], calls: int = 1000) -> float:
     return (time.thread_time_ns() - before) / calls
 
 
-def scheduler(model: Path, folder: Path, running: int = 256, tracked: int = 32) -> Iterator[Result]:
+def scheduler(model: Path, folder: Path, running: int = 256, tracked: int = TRACKED_REQUESTS) -> Iterator[Result]:
     """The real scheduler without its model."""
     core, meter = make_metered_core(model, folder, running, tracked)
     steps = meter.run(Load(core, running).refill, lambda: model_free_step(core.scheduler), Switch(folder), STEPS)
     added = [step.added_us for step in steps]
     name = f"hooks, {running} running, {f'about {tracked}' if tracked else 'all'} followed"
     low, high = interval(added)
-    note = f"95 % of the median {low:.1f} to {high:.1f}; {_quiet(steps)}"
+    note = f"95 % of the median {low:.1f} to {high:.1f}, mean {statistics.fmean(added):.1f}; {_quiet(steps)}"
     yield Result(f"{name}: median", statistics.median(added), STEP_MEDIAN_LIMIT_US, "us", note=note)
     yield Result(f"{name}: p99", share(added, 0.99), STEP_P99_LIMIT_US, "us", note=f"largest {max(added):.0f}")
     yield from _disk(folder)
@@ -74,7 +75,7 @@ def scheduler_all(model: Path, folder: Path) -> Iterator[Result]:
 
 def step(model: Path, folder: Path) -> Iterator[Result]:
     """The whole engine with its model: hooks in core and worker, 16 requests, all followed."""
-    core, meter = make_metered_core(model, folder, 16, 32)
+    core, meter = make_metered_core(model, folder, 16, 0)
     steps = meter.run(Load(core, 16).refill, core.step, Switch(folder), STEPS)
     added = [step.added_us for step in steps]
     middle, of = statistics.median(added), statistics.median(step.whole_us for step in steps)
@@ -98,7 +99,7 @@ def _quiet(steps: list[Step]) -> str:
 
 def throughput(model: Path, folder: Path) -> Iterator[Result]:
     """The whole engine, toggled in ABBA quadruples of blocks of steps; the step that obeys the switch is not counted."""
-    core = make_core(model, folder, 16, 32)
+    core = make_core(model, folder, 16, 0)
     load, switch = Load(core, 16), Switch(folder)
     ratios: dict[str, list[float]] = {"clock": [], "CPU time": []}
     for number in range(2 + QUADRUPLES):

@@ -19,7 +19,6 @@ class Followed:
     Attributes:
         request: The engine's own object.
         tail: Its id and adapter, packed once.
-        slot: Its REQUEST record behind the checksum, with what never changes; empty where one slot has no room for it.
         weight: How many requests it stands for.
         sampled_by: Why it is followed.
         blocks: KV blocks it holds.
@@ -34,17 +33,12 @@ class Followed:
     blocks: int = 0
     awaits_token: bool = True
     due_step: int = 0
-    slot: bytes = field(init=False)
     prompt_tokens: int = field(init=False)
     max_output_tokens: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.prompt_tokens = _count(getattr(self.request, "num_prompt_tokens", None))
         self.max_output_tokens = _count(getattr(self.request, "max_tokens", None))
-        changing = 0, 0, 0, 0, 0
-        values = 0, self.sampled_by, self.weight, 0, self.prompt_tokens, NULL_I32, self.max_output_tokens, *changing
-        fits = len(self.tail) <= REQUEST.room
-        self.slot = REQUEST.pack(REQUEST.word, 0, 0, 0, *values, self.tail) if fits else b""
 
     def write(
         self, ring: Ring, event: int, step_id: int, delta: int = 0, cached: int = NULL_I32, scheduled: int = NULL_I32

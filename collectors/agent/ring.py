@@ -33,7 +33,7 @@ Making = Callable[[], tuple[mmap.mmap, Path] | None]
 
 _monotonic_ns = time.monotonic_ns
 _pack_slot = SLOT_AFTER_CHECKSUM.pack
-_pack_whole = SLOT_WHOLE.pack
+_pack_whole_into = SLOT_WHOLE.pack_into
 
 
 class Ring:
@@ -83,8 +83,8 @@ class Ring:
         try:
             place = self.place + 1
             at = HEADER_BYTES + place % self.capacity * SLOT_BYTES
-            # One copy of the whole: a slot that is filled in several stores can be torn in more places.
-            view[at : at + SLOT_BYTES] = _pack_whole(adler32(slot), slot)
+            # A copy of the whole, not value by value: a slot that is filled in many stores can be torn in more places.
+            _pack_whole_into(view, at, adler32(slot), slot)
             self.place = place
         except Exception:
             # The map is closed under us while the process ends.
@@ -160,7 +160,7 @@ class Ring:
 
     def _store(self, view: memoryview, place: int, slot: bytes) -> None:
         at = HEADER_BYTES + place % self.capacity * SLOT_BYTES
-        view[at : at + SLOT_BYTES] = _pack_whole(adler32(slot), slot)
+        _pack_whole_into(view, at, adler32(slot), slot)
 
     def count_error(self) -> None:
         """Count an exception that was kept from the engine."""

@@ -30,7 +30,7 @@ class SlotViews:
 
     Args:
         count: How many.
-        shift: Where the numbers of `shifted_longs` and `shifted_words` begin.
+        shift: Where the numbers of `shifted_longs` begin: their formats do not align what they hold.
 
     Attributes:
         whole: Their bytes.
@@ -38,16 +38,14 @@ class SlotViews:
         longs: Numbers of 8 bytes.
         words: Numbers of 4 bytes, unsigned.
         shifted_longs: Numbers of 8 bytes, those of the next slot LONGS further on.
-        shifted_words: Numbers of 4 bytes, signed.
     """
 
-    __slots__ = ("bodies", "longs", "shifted_longs", "shifted_words", "whole", "words")
+    __slots__ = ("bodies", "longs", "shifted_longs", "whole", "words")
 
     def __init__(self, count: int, shift: int) -> None:
         self.whole = whole = memoryview(bytearray(count * SLOT_BYTES))
         self.longs, self.words = whole.cast("q"), whole.cast("I")
         self.shifted_longs = whole[shift : shift - 8].cast("q")
-        self.shifted_words = whole[shift : shift - 4].cast("i")
         self.bodies = [whole[at + CHECKSUM.size : at + SLOT_BYTES] for at in range(0, len(whole), SLOT_BYTES)]
 
     def put(self, ring: Ring, now_ns: int) -> bool:

@@ -1,12 +1,9 @@
 """The block tables of an engine's KV cache manager, and when a request can next get blocks."""
 
 import sys
-import time
 from typing import Any
 
-from oomctl.collectors.agent.growth_slot import GrowthSlot
 from oomctl.collectors.agent.kinds import EVENT
-from oomctl.collectors.agent.layout import NULL_I32
 from oomctl.collectors.agent.requests import Followed, count_blocks
 from oomctl.collectors.agent.ring import Ring
 
@@ -14,7 +11,6 @@ LOOK_STEPS = 8
 """A request that decodes is looked at in steps whose number is a multiple of this. The first look of a step costs 14 us,
 because what it touches is in no cache; each one more 4."""
 
-_monotonic_ns = time.monotonic_ns
 _BLOCKS_CHANGED, _RESUMED = EVENT["blocks_changed"], EVENT["resumed"]
 
 
@@ -34,10 +30,10 @@ class BlockTables:
         due: Who is looked at in which step.
     """
 
-    __slots__ = ("_block_size", "_lookahead", "_manager", "_slot", "_tables", "_tokens_a_step", "due")
+    __slots__ = ("_block_size", "_lookahead", "_manager", "_ring", "_tables", "_tokens_a_step", "due")
 
     def __init__(self, scheduler: Any, ring: Ring) -> None:
-        self._slot = GrowthSlot(ring)
+        self._ring = ring
         self._manager = scheduler.kv_cache_manager
         self._block_size = int(getattr(scheduler, "block_size", 0))
         self._lookahead = int(getattr(scheduler, "num_lookahead_tokens", 0))
@@ -83,8 +79,7 @@ class BlockTables:
         followed.due_step = 0
         blocks, _ = self.held(followed.request.request_id)
         if blocks != followed.blocks:
-            computed = followed.request.num_computed_tokens
-            self._slot.put(followed, _BLOCKS_CHANGED, step_id, NULL_I32, computed, blocks, _monotonic_ns())
+            followed.write(self._ring, _BLOCKS_CHANGED, step_id, blocks - followed.blocks)
 
     def grown(self, step_id: int, output: Any) -> None:
         """Write who got blocks up to a step that was just scheduled: now, while the engine has it in the caches.
@@ -93,20 +88,37 @@ class BlockTables:
             step_id: Its number.
             output: Its SchedulerOutput.
         """
-        now_ns = _monotonic_ns()
         scheduled, resumed = output.num_scheduled_tokens, output.scheduled_cached_reqs.resumed_req_ids
-        for followed in self.due.pop(step_id):
+        tables, lookahead, tokens_a_step, due = self._tables, self._lookahead, self._tokens_a_step, self.due
+        for followed in due.pop(step_id):
             if followed.due_step != step_id:
                 # It was preempted, or has ended.
                 continue
             request = followed.request
             request_id = request.request_id
-            tokens = scheduled.get(request_id, 0)
             computed = request.num_computed_tokens
-            blocks, room = self.held(request_id)
+            blocks, room = 0, sys.maxsize
+            # As `held`, which costs more to call than this.
+            for table, size in tables:
+                count = len(table.get(request_id) or ())
+                blocks += count
+                if count * size < room:
+                    room = count * size
+            if not tables:
+                blocks, room = self.held(request_id)
             if blocks != followed.blocks:
                 event = _RESUMED if request_id in resumed else _BLOCKS_CHANGED
-                self._slot.put(followed, event, step_id, tokens, computed, blocks, now_ns)
+                tokens = scheduled.get(request_id, 0)
+                followed.write(self._ring, event, step_id, blocks - followed.blocks, scheduled=tokens)
+            next_step = step_id + 1
             # Steps of a prompt take as many tokens as the scheduler likes.
-            steps = (room - computed - self._lookahead) // self._tokens_a_step if computed >= followed.prompt_tokens else 0
-            self.look_soon(followed, step_id + 1 + max(steps, 0))
+            if computed >= followed.prompt_tokens:
+                steps = (room - computed - lookahead) // tokens_a_step
+                if steps > 0:
+                    next_step += steps
+                next_step += -next_step % LOOK_STEPS
+            followed.due_step = next_step
+            if next_step in due:
+                due[next_step].append(followed)
+            else:
+                due[next_step] = [followed]
