@@ -86,7 +86,8 @@ class SchedulerWatch:
     # Any other version's are packed into `call` (`pass_more`).
 
     def _schedule(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        ring, guard, steps, begin, pools = self._ring, self.guard, self._steps, self._steps.begin, self._steps.pools
+        ring, guard, steps, begin = self._ring, self.guard, self._steps, self._steps.begin
+        main, *others = steps.pools
 
         def schedule(throttle_prefills: Any = _UNSET, call: Callable[..., Any] = original) -> Any:
             if not self._attached:
@@ -97,9 +98,12 @@ class SchedulerWatch:
                 except Exception as error:
                     guard.failed("attach", error)
             try:
-                for pool in pools:
-                    if pool.expected_free != pool.queue.num_free_blocks:
-                        steps.tell_mismatch(pool)
+                if main.expected_free != main.queue.num_free_blocks:
+                    steps.tell_mismatch(main)
+                if others:
+                    for pool in others:
+                        if pool.expected_free != pool.queue.num_free_blocks:
+                            steps.tell_mismatch(pool)
             except Exception as error:
                 guard.failed("schedule", error)
             started_ns = _monotonic_ns()

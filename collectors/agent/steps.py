@@ -38,9 +38,9 @@ class StepRecorder:
 
     # Slots lie in one piece.
     __slots__ = (
-        "_admissions", "_clock_due_ns", "_counts", "_due", "_followed", "_guard", "_prompt_logprobs", "_prompting", "_ring",
-        "_scheduler", "_slots", "_tables", "_timelines", "_told_preempted", "_transfers", "end", "ended", "plain",
-        "pools",
+        "_admissions", "_clock_due_ns", "_counts", "_due", "_followed", "_guard", "_main", "_others", "_prompt_logprobs",
+        "_prompting", "_ring", "_scheduler", "_slots", "_tables", "_timelines", "_told_preempted", "_transfers", "end",
+        "ended", "plain", "pools",
     )  # fmt: skip
 
     def __init__(self, scheduler: Any, ring: Ring, guard: Guard, timelines: Timelines, tables: BlockTables) -> None:
@@ -59,6 +59,7 @@ class StepRecorder:
         self.plain = not self._transfers and getattr(scheduler, "ec_connector", None) is None
         self._counts = self.plain and hasattr(scheduler, "running")
         self.pools = find_pools(scheduler)
+        self._main, *self._others = self.pools
         self._slots = StepSlots(ring, self.pools, self.tell_mismatch, self._tell_more)
         self.end = self._slots.end
         self._admissions = Admissions(scheduler, self._slots.count)
@@ -88,14 +89,24 @@ class StepRecorder:
             output: The scheduler's SchedulerOutput.
             started_ns: When its scheduling began, on the monotonic clock.
         """
-        for pool in self.pools:
-            pool.expected_free = pool.queue.num_free_blocks
+        pool = self._main
+        pool.expected_free = pool.queue.num_free_blocks
+        if self._others:
+            for pool in self._others:
+                pool.expected_free = pool.queue.num_free_blocks
         timelines = self._timelines
         step_id = timelines.step_id = timelines.step_id + 1
         new, resumed = output.scheduled_new_reqs, output.scheduled_cached_reqs.resumed_req_ids
         prefill = hits = 0
         if new or resumed or self._prompting:
-            prefill, hits = self._admit(output)
+            followed = self._followed
+            for one in new:
+                if one.req_id in followed:
+                    self._began(one, output)
+            for request_id in resumed:
+                if request_id in followed:
+                    self._tables.look(followed[request_id], step_id)
+            prefill, hits = self._admissions.scheduled(output)
         if step_id in self._due:
             self._tables.grown(step_id, output)
         positions = len(output.num_scheduled_tokens)
@@ -113,18 +124,11 @@ class StepRecorder:
             slots.overlap(slots.flight)
         slots.flight = output, step_id, prefill, decode, hits, running, waiting, positions, started_ns
 
-    def _admit(self, output: Any) -> tuple[int, int]:
-        """(prefill tokens, tokens from the prefix cache) of those that begin, or go on with their prompt."""
-        followed = self._followed
-        for new in output.scheduled_new_reqs:
-            if new.req_id in followed:
-                self._slots.more_due_ns = 0
-                again = self._admissions.was_preempted(new.req_id)
-                self._timelines.began(new, again, output.num_scheduled_tokens[new.req_id])
-        for request_id in output.scheduled_cached_reqs.resumed_req_ids:
-            if request_id in self._followed:
-                self._tables.look(self._followed[request_id], self._timelines.step_id)
-        return self._admissions.scheduled(output)
+    def _began(self, new: Any, output: Any) -> None:
+        """One that is followed, of the scheduled_new_reqs."""
+        self._slots.more_due_ns = 0
+        again = self._admissions.was_preempted(new.req_id)
+        self._timelines.began(new, again, output.num_scheduled_tokens[new.req_id])
 
     def _more_positions(self, output: Any) -> int:
         """Logits positions beside the one that each request has."""
