@@ -1,6 +1,6 @@
 """`make bench`: every benchmark in a process of its own, one table of what they measured, and the same as JSON.
 
-python -m benchmarks [PART...] [-o FILE]
+python -m benchmarks [PART...] [-o FILE | -u FILE]
 """
 
 import argparse
@@ -68,6 +68,13 @@ def _agent() -> list[Result]:
         ]
 
 
+def _updated(earlier: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
+    """An earlier run with the later figures of the parts that were measured again, each with the machine of that time."""
+    parts = {row["part"] for row in later["results"]}
+    kept = [row for row in earlier["results"] if row["part"] not in parts]
+    return earlier | {"results": kept + [row | {"machine": later["machine"]} for row in later["results"]]}
+
+
 def main() -> int:
     """Print the table; 1 if a limit is missed or a part failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -75,17 +82,22 @@ def main() -> int:
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="where the JSON goes, not into benchmarks/results"
     )
+    parser.add_argument(
+        "-u", "--update", type=Path, metavar="FILE", help="an earlier run whose figures of these parts are measured again"
+    )
     args = parser.parse_args()
+    if args.output and args.update:
+        parser.error("-o or -u, not both")
     if unknown := set(args.parts) - {*PARTS, "agent"}:
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     facts = machine()
     found = list(measure(args.parts or [*PARTS, "agent"]))
-    document: dict[str, Any] = {
-        "schema": SCHEMA,
-        "machine": facts | {"load_at_end": load()},
-        "results": [{"part": part, **vars(result), "status": result.status} for part, result in found],
-    }
-    output = args.output or RESULTS / f"{facts['begun'].replace(':', '')}.json"
+    facts |= {"load_at_end": load()}
+    rows = [{"part": part, **vars(result), "status": result.status} for part, result in found]
+    document: dict[str, Any] = {"schema": SCHEMA, "machine": facts, "results": rows}
+    if args.update:
+        document = _updated(json.loads(args.update.read_text(encoding="utf-8")), document)
+    output = args.output or args.update or RESULTS / f"{facts['begun'].replace(':', '')}.json"
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     print(words(facts))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import words
-from benchmarks.table import WIDTH, Result
+from benchmarks.table import WIDTH, Result, result_of
 
 NOTABLE = 0.05
 """Of the older figure: less is not told as a change."""
@@ -21,10 +21,7 @@ def read(path: Path) -> tuple[dict[str, Any], dict[tuple[str, str], Result]]:
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-        rows = {(row.pop("part"), row["name"]): row for row in document["results"]}
-        return document["machine"], {
-            key: Result(**{k: v for k, v in row.items() if k != "status"}) for key, row in rows.items()
-        }
+        return document["machine"], {(row["part"], row["name"]): result_of(row) for row in document["results"]}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SystemExit(f"benchmarks: error: no run of make bench ({path}): {error}") from None
 

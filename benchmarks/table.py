@@ -8,8 +8,9 @@ import json
 import os
 import sys
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from benchmarks.cpu import BenchmarkError
 
@@ -56,6 +57,15 @@ class Result:
     def shown(self) -> str:
         """The figure, for reading."""
         return "-" if self.value is None else f"{self.value:.3g}" if abs(self.value) < 1000 else f"{self.value:,.0f}"
+
+
+def result_of(row: dict[str, Any]) -> Result:
+    """A row of a file of results, which says more than the figure.
+
+    Raises:
+        KeyError: If it is none.
+    """
+    return Result(**{field.name: row[field.name] for field in fields(Result)})
 
 
 def show(results: Iterable[Result]) -> int:

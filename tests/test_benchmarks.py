@@ -77,6 +77,23 @@ def test_all_parts_make_one_table_and_one_file(
     assert "made      a ratio" in capsys.readouterr().out
 
 
+def test_a_part_is_measured_again_into_an_earlier_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "part.py").write_text(PART.format(rest=""))
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
+    monkeypatch.setattr(bench, "PARTS", {"made": ["part"]})
+    run = tmp_path / "run.json"
+    old = [{"part": part, **vars(Result(part, 1, 2)), "status": "ok"} for part in ("made", "other")]
+    run.write_text(json.dumps({"schema": bench.SCHEMA, "machine": {"commit": "old"}, "results": old}))
+    monkeypatch.setattr(sys, "argv", ["bench", "made", "-u", str(run)])
+    assert bench.main() == 0
+    document = json.loads(run.read_text())
+    assert document["machine"] == {"commit": "old"}
+    assert [(row["part"], row["name"], "machine" in row) for row in document["results"]] == [
+        ("other", "other", False), ("made", "a ratio", True), ("made", "engine", True),
+    ]  # fmt: skip
+    assert set(compare.read(run)[1]) == {("other", "other"), ("made", "a ratio"), ("made", "engine")}
+
+
 def test_two_runs_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def written(name: str, *results: Result) -> str:
         rows = [{"part": "p", **vars(result), "status": result.status} for result in results]

@@ -8,7 +8,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from benchmarks.table import Result
+from benchmarks.table import result_of
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -29,9 +29,7 @@ def _costs() -> str:
     """A paragraph of the figures that one run measured."""
     document = json.loads(FIGURES.read_text(encoding="utf-8"))
     machine = document["machine"]
-    rows = {
-        row["name"]: Result(**{k: v for k, v in row.items() if k not in ("part", "status")}) for row in document["results"]
-    }
+    rows = {row["name"]: result_of(row) for row in document["results"]}
     told = [
         f"{words.format(row.shown)} ({row.limit:g})"
         for name, words in SHOWN.items()
