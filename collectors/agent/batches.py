@@ -31,6 +31,7 @@ class Batches:
             output: The scheduler's SchedulerOutput.
         """
         if not self.recording and not ring.active:
+            self._prompting = True
             return
         self.step_id = step_id = self.step_id + 1
         decode, requests = output.total_num_scheduled_tokens, len(output.num_scheduled_tokens)

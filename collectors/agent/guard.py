@@ -84,11 +84,12 @@ class Patches:
 
 
 def takes_only(method: Callable[..., Any], *names: str) -> bool:
-    """Whether a method's arguments are these and no other, in this order; False where it does not tell."""
+    """Whether a method takes these arguments and no other, by position and by name; False where it does not tell."""
     try:
-        return tuple(inspect.signature(method).parameters) == names
+        parameters = inspect.signature(method).parameters
     except (TypeError, ValueError):
         return False
+    return tuple(parameters) == names and all(one.kind is one.POSITIONAL_OR_KEYWORD for one in parameters.values())
 
 
 def pass_more(wrapper: Callable[..., Any], original: Callable[..., Any], first: int) -> Callable[..., Any]:

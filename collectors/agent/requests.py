@@ -37,6 +37,10 @@ class Followed:
     max_output_tokens: int = field(init=False)
 
     def __post_init__(self) -> None:
+        self.read_lengths()
+
+    def read_lengths(self) -> None:
+        """What the client asked for, also when more of its prompt came."""
         self.prompt_tokens = _count(getattr(self.request, "num_prompt_tokens", None))
         self.max_output_tokens = _count(getattr(self.request, "max_tokens", None))
 

@@ -9,7 +9,10 @@ from oomctl.collectors.agent.ring import Ring
 
 LOOK_STEPS = 8
 """A request that decodes is looked at in steps whose number is a multiple of this. The first look of a step costs 14 us,
-because what it touches is in no cache; each one more 4."""
+because what it touches is in no cache; each one more half of that."""
+FURTHEST_STEPS = 32 * LOOK_STEPS
+"""However much room a request has, it is looked at then: who is due keeps the engine's request alive, also when it ended.
+Blocks of a whole context, as state space models have them, would keep thousands."""
 
 _BLOCKS_CHANGED, _RESUMED = EVENT["blocks_changed"], EVENT["resumed"]
 
@@ -49,7 +52,10 @@ class BlockTables:
         self.due.clear()
 
     def held(self, request_id: str) -> tuple[int, int]:
-        """Blocks that a request holds, over all KV cache groups, and the tokens that have room in them."""
+        """Blocks that a request holds, over all KV cache groups, and the tokens that have room in them.
+
+        A block that its group's window has left behind counts too: the engine keeps its place in the table.
+        """
         if not self._tables:
             blocks = count_blocks(self._manager.get_block_ids(request_id))
             return blocks, blocks * self._block_size
@@ -115,7 +121,7 @@ class BlockTables:
             if computed >= followed.prompt_tokens:
                 steps = (room - computed - lookahead) // tokens_a_step
                 if steps > 0:
-                    next_step += steps
+                    next_step += steps if steps < FURTHEST_STEPS else FURTHEST_STEPS
                 next_step += -next_step % LOOK_STEPS
             followed.due_step = next_step
             if next_step in due:

@@ -63,14 +63,14 @@ class Timelines:
             sampler.passing -= 1
             return
         followed = sampler.draw(request, alive)
-        # One that is there already may have come with more of its prompt.
-        if followed is not None and request.request_id not in self.followed:
+        # What comes with more of the prompt of one that is there already is taken into that one, and never ends itself.
+        if followed is not None and self._scheduler.requests.get(request.request_id) is request:
             self.followed[request.request_id] = followed
             self.awaiting.append(followed)
             followed.write(self._ring, EVENT["queued"], NULL_I64)
 
     def began(self, new: Any, resumed: bool, scheduled_tokens: int) -> None:
-        """A request that is followed is scheduled with all of its blocks.
+        """A request that is followed is scheduled with all of its blocks: at first, resumed, or with more of its prompt.
 
         Args:
             new: The engine's NewRequestData.
@@ -78,9 +78,10 @@ class Timelines:
             scheduled_tokens: In this step.
         """
         event = EVENT["resumed" if resumed else "admitted"]
-        blocks = count_blocks(new.block_ids)
         followed = self.followed[new.req_id]
-        followed.write(self._ring, event, self.step_id, blocks, new.num_computed_tokens, scheduled_tokens)
+        followed.read_lengths()
+        delta = count_blocks(new.block_ids) - followed.blocks
+        followed.write(self._ring, event, self.step_id, delta, new.num_computed_tokens, scheduled_tokens)
         self._tables.look_soon(followed, self.step_id + 1)
 
     def leaves(self, followed: Followed) -> None:

@@ -75,6 +75,13 @@ class Scheduler:
         return len(self.running), len(self.waiting)
 
     def add_request(self, request: Request) -> None:
+        there = self.requests.get(request.request_id)
+        if there is not None:
+            # More of its prompt, which it goes on with.
+            there.num_prompt_tokens += request.num_prompt_tokens
+            self.running.remove(there)
+            self.waiting.append(there)
+            return
         self.requests[request.request_id] = request
         self.waiting.append(request)
 
@@ -88,9 +95,10 @@ class Scheduler:
             if request in self.waiting and not first:
                 resumed.add(name)
             if first:
-                start = request.num_computed_tokens
+                self._grow(request, tokens)
                 new.append(SimpleNamespace(
-                    req_id=name, num_computed_tokens=start, sampling_params=None, block_ids=(self._grow(request, tokens),)
+                    req_id=name, num_computed_tokens=request.num_computed_tokens, sampling_params=None,
+                    block_ids=self.kv_cache_manager.get_block_ids(name),
                 ))  # fmt: skip
             else:
                 ids.append(name)

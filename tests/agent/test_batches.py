@@ -57,5 +57,7 @@ def test_paused_it_writes_the_batch_that_sees_it_and_no_other(tmp_path: Path) ->
     for _ in range(3):
         batches.put(recorded.ring, batch_of({"a": 1}))
     set_active(recorded.ring.path, True)
-    batches.put(recorded.ring, batch_of({"a": 1}))
-    assert [row["step_id"] for _, row in recorded.rows()] == [1, 2, 3]
+    batches.put(recorded.ring, batch_of({"a": 1, "b": 1}, outputs={"b": 0}))
+    rows = [row for _, row in recorded.rows()]
+    assert [row["step_id"] for row in rows] == [1, 2, 3]
+    assert [row["prefill_tokens"] for row in rows] == [0, 0, 1], "who began meanwhile is in its prompt"

@@ -59,6 +59,7 @@ def test_a_method_with_more_arguments_gets_them_all() -> None:
     assert takes_only(Engine().step, "tokens")
     assert not takes_only(original, "output", "result")
     assert not takes_only(dict, "output"), "it has no signature"
+    assert not takes_only(lambda output, *, result: None, "output", "result"), "it takes one of them by name alone"
     wrapped = pass_more(wrapper, original, 2)
     assert wrapped(1, 2, 3, last=4) == (1, 2, 3, 4)
     assert wrapped(1, 2) == (1, 2, 0, 0)

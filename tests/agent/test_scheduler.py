@@ -20,10 +20,11 @@ Row = dict[str, Any]
 class Engine:
     """A scheduler that the agent watches, and what it recorded."""
 
-    def __init__(self, folder: Path, **options: Any) -> None:
+    def __init__(self, folder: Path, tracked_requests: int = 0, **options: Any) -> None:
         self.folder = folder
         self.scheduler = Scheduler(**options)
-        self.watch = SchedulerWatch(self.scheduler, make_rings(folder, 512), Settings(folder, "w", "i", tracked_requests=0))
+        settings = Settings(folder, "w", "i", tracked_requests=tracked_requests)
+        self.watch = SchedulerWatch(self.scheduler, make_rings(folder, 512), settings)
 
     def step(self, *ends: str) -> None:
         output = self.scheduler.schedule()
@@ -120,6 +121,37 @@ def test_preempted_and_resumed(engine: Engine) -> None:
     assert (engine.rows("step")[-1]["prefill_tokens"], engine.rows("step")[-1]["decode_tokens"]) == (6, 1)
     assert [row["error_type"] for row in engine.rows("oom")] == ["preemption"]
     engine.assert_pool_is_right()
+
+
+def test_more_of_a_prompt_is_of_the_request_that_is_there(engine: Engine) -> None:
+    engine.scheduler.budget["a"] = 4
+    engine.scheduler.add_request(Request("a"))
+    engine.step()
+    engine.scheduler.add_request(Request("a", num_prompt_tokens=5))
+    engine.scheduler.budget["a"] = 5
+    engine.step()
+    engine.step("a")
+    assert engine.line("a") == [
+        ("queued", 0, None), ("admitted", 1, 1), ("first_token", 1, 1), ("admitted", 3, 2), ("blocks_changed", 4, 3),
+        ("finished", 4, 3), ("blocks_freed", 0, 3),
+    ]  # fmt: skip
+    rows = engine.rows("request")
+    assert [row["prompt_tokens"] for row in rows] == [4] * 3 + [9] * 4
+    assert sum(row["kv_blocks_delta"] or 0 for row in rows) == 0
+
+
+def test_more_of_a_prompt_does_not_begin_a_time_line(tmp_path: Path) -> None:
+    engine, names = Engine(tmp_path, tracked_requests=1), "abcdefgh"
+    engine.scheduler.budget.update(dict.fromkeys(names, 4))
+    begun: list[list[str]] = []
+    for _ in range(12):
+        for name in names:
+            engine.scheduler.add_request(Request(name))
+        engine.step()
+        begun.append([row["request_id"] for row in engine.rows("request") if row["event"] == "queued"])
+    assert begun == [begun[0]] * 12
+    engine.step(*names)
+    assert [row["request_id"] for row in engine.rows("request") if row["event"] == "blocks_freed"] == begun[0]
 
 
 def test_cancelled_while_its_step_runs(engine: Engine) -> None:

@@ -5,6 +5,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from oomctl.collectors.agent.admissions import Admissions
 from oomctl.collectors.agent.layout import NULL_U8
 from oomctl.collectors.agent.pools import PoolTotals
@@ -79,6 +81,19 @@ def test_a_step_of_days_is_the_longest_that_can_be_told(tmp_path: Path) -> None:
     written = Written(tmp_path, pools=1, capacity=16)
     written.started_ns -= 10**15
     assert written.step(1)[0][1]["duration_us"] == 2**31 - 1
+
+
+@pytest.mark.parametrize("pools", [1, 2])
+def test_a_figure_that_cannot_be_costs_its_own_step_alone(tmp_path: Path, pools: int) -> None:
+    written = Written(tmp_path, pools, capacity=16)
+    for dumped in (1, NULL_U8):
+        output = written.begin(1)
+        written.pools[-1].queue.num_free_blocks += 1000
+        with pytest.raises(ValueError, match="memoryview"):
+            written.slots.end(output, None, dumped)
+        written.pools[-1].queue.num_free_blocks -= 1000
+        step, *pool_rows = written.step(2)
+        assert (step[1]["step_id"], step[1]["dumped"], len(pool_rows)) == (2, None, pools)
 
 
 def test_counters_are_told_from_their_change_on(tmp_path: Path) -> None:

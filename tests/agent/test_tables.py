@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from oomctl.collectors.agent.requests import Followed, follow
-from oomctl.collectors.agent.tables import LOOK_STEPS, BlockTables
+from oomctl.collectors.agent.tables import FURTHEST_STEPS, LOOK_STEPS, BlockTables
 from tests.agent.rings import Recorded
 from tests.agent.scheduling import Request
 
@@ -78,6 +78,14 @@ def test_a_name_that_fills_no_single_slot_is_written_too(tmp_path: Path) -> None
     for step_id in range(1, 2 * LOOK_STEPS + 1):
         held += batch.step(step_id)
     assert held == batch.held
+
+
+def test_nobody_is_kept_to_be_looked_at_long_after(tmp_path: Path) -> None:
+    batch = Batch(tmp_path, sizes=(10**6,))
+    for step_id in range(1, 3 * FURTHEST_STEPS):
+        assert batch.step(step_id) == 0
+        assert step_id < batch.followed.due_step <= step_id + FURTHEST_STEPS + LOOK_STEPS
+    assert batch.looks < 6
 
 
 def test_what_was_not_looked_at_yet_is_written_before_it_leaves(tmp_path: Path) -> None:
