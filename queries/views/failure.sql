@@ -137,6 +137,12 @@ reported AS (
         WHERE fault.stream = lifecycle.stream AND fault.worker = lifecycle.worker
             AND fault.incarnation = lifecycle.incarnation AND fault.seq < lifecycle.seq
             AND (fault.code = 'engine_dead' OR (fault.code = 'exception' AND fault.rank_name <> 'APIServer'))
+            -- A recorder sees a kill a moment after those who miss the process: that it is gone is no failure before its end.
+            AND NOT (
+                lifecycle.source = 'host' AND lifecycle.exit_code IS NULL AND coalesce(lifecycle.signal, 9) = 9
+                AND (fault.code = 'engine_dead' OR regexp_matches(coalesce(fault.detail, ''),
+                    '(?i)^\w+: (cancelled|.{0,80}\b(executor|workers?|process)\b[^.:]{0,40}\b(failed|died|exited|crashed))\W*$'))
+            )
     ) AND NOT EXISTS (
         SELECT 1 FROM drained
         WHERE drained.stream = lifecycle.stream AND drained.worker = lifecycle.worker

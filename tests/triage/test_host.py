@@ -41,6 +41,28 @@ def test_ignores_the_kill_of_a_shutdown() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("detail", "end", "killed"),
+    [
+        ("RuntimeError: Executor failed.", {"signal": 9}, True),
+        ("RuntimeError: cancelled", {}, True),
+        ("RuntimeError: worker 3 has crashed", {}, True),
+        ("RuntimeError: Worker failed with error 'shapes do not fit'", {"signal": 9}, False),
+        ("ValueError: the process failed: no such option", {"signal": 9}, False),
+        ("RuntimeError: Executor failed.", {"signal": 15}, False),
+        ("RuntimeError: Executor failed.", {"exit_code": 1}, False),
+    ],
+)
+def test_a_recorder_sees_a_kill_later_than_those_who_miss_the_process(
+    detail: str, end: dict[str, Any], killed: bool
+) -> None:
+    table = Table(*SERVING).add("fault", code="exception", detail=detail, rank=0)
+    table.add("fault", code="engine_dead", fatal=True).add("lifecycle", phase="killed", **end)
+    assert table.root().resource is None, "in a log, the order of lines is that of what happened"
+    table.rows = [row | {"source": "host"} for row in table.rows if row["kind"] != "log"]
+    assert table.root().resource == ("host" if killed else None)
+
+
 def test_ignores_a_kill_after_a_failed_allocation() -> None:
     table = Table(*LOADING).oom(**tables.figures()).add("lifecycle", phase="killed", signal=9)
     found = table.triage()
